@@ -1,0 +1,11 @@
+"""Where processes come from: the seam, and the launchers behind it."""
+
+from __future__ import annotations
+
+from ._seam import Background as Background
+from ._seam import Capture as Capture
+from ._seam import Guarantees as Guarantees
+from ._seam import Launcher as Launcher
+from ._seam import OnOutputLimit as OnOutputLimit
+from ._seam import Process as Process
+from ._seam import Spec as Spec

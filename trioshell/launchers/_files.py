@@ -1,0 +1,157 @@
+"""Capture files: how launchers of real processes store output, and how it is read back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Self
+
+import attrs
+
+from .._exceptions import OutputLostError, spawn_error
+from ._seam import Capture
+
+# O_EXCL and O_NOFOLLOW: a file or a symlink planted in the directory is never written to.
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@attrs.define(eq=False)
+class FileCapture(Capture):
+    """Output in a regular file of ours.
+
+    A running shell costs the host no descriptor for it: the file is opened for each read, which
+    takes microseconds on a local disk, so it is done without a thread.
+
+    Attributes:
+        path: Where it is, absolute.
+    """
+
+    path: str
+    _identity: tuple[int, int] | None = None
+    _sparse: bool = False
+    _rescue: Callable[[], int | None] | None = None
+    _kept: int | None = None
+    _last_size: int = 0
+
+    @classmethod
+    def create(cls, path: str, *, sparse: bool) -> tuple[Self, int]:
+        """Make an empty capture file, readable by its owner only.
+
+        Args:
+            path: Absolute; its directory is made again if a cleaner took it.
+            sparse: Holes in it will be dropped output.
+
+        Returns:
+            The capture, and the descriptor to write with (the caller closes it).
+
+        Raises:
+            SpawnError: It cannot be made; names the path.
+        """
+        try:
+            fd = _create(path)
+        except OSError as error:
+            what = f"the capture file {path!r} cannot be created: check its directory"
+            raise spawn_error(error.errno or 0, what, path) from error
+        status = os.fstat(fd)
+        return cls(path, (status.st_dev, status.st_ino), sparse), fd
+
+    def rescue_with(self, reopen: Callable[[], int | None]) -> None:
+        """While the shell runs: how to get a descriptor of the file when its path is gone."""
+        self._rescue = reopen
+
+    def keep(self, fd: int | None) -> None:
+        """The shell has ended; hold ``fd`` from now on, because the path is gone.
+
+        A deleted file lives as long as somebody has it open: what was captured stays readable
+        until the shell is deleted (C13).
+        """
+        self._rescue = None
+        self._kept = fd
+
+    @property
+    def size(self) -> int:
+        try:
+            with self._open() as fd:
+                self._last_size = os.fstat(fd).st_size
+        except OutputLostError:
+            pass  # what is known of a lost file is how large it was when last seen
+        return self._last_size
+
+    def read(self, start: int, limit: int) -> bytes:
+        with self._open() as fd:
+            data = _pread(fd, start, limit, self.path)
+            if not self._sparse:
+                return data
+            # After the read, not before it: dropped output only grows, so what is no hole now
+            # was none when it was read.
+            return data[: max(0, _seek(fd, start, os.SEEK_HOLE) - start)]
+
+    def gap(self, start: int) -> int:
+        if not self._sparse:
+            return 0
+        with self._open() as fd:
+            if start >= os.fstat(fd).st_size or _seek(fd, start, os.SEEK_HOLE) > start:
+                return 0
+            return _seek(fd, start, os.SEEK_DATA) - start
+
+    def remove(self) -> None:
+        if self._kept is not None:
+            os.close(self._kept)
+            self._kept = None
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[int]:
+        fd, ours = self._descriptor()
+        try:
+            yield fd
+        finally:
+            if ours:
+                os.close(fd)
+
+    def _descriptor(self) -> tuple[int, bool]:
+        if self._kept is not None:
+            return self._kept, False
+        fd = self._open_path()
+        if fd is None and self._rescue is not None:
+            fd = self._rescue()
+        if fd is None:
+            raise OutputLostError(f"the capture file {self.path!r} was deleted or replaced")
+        return fd, True
+
+    def _open_path(self) -> int | None:
+        try:
+            fd = os.open(self.path, _READ)
+        except OSError:
+            return None
+        status = os.fstat(fd)
+        if self._identity in (None, (status.st_dev, status.st_ino)):
+            return fd
+        os.close(fd)
+        return None
+
+
+def _create(path: str) -> int:
+    try:
+        return os.open(path, _CREATE, 0o600)
+    except FileNotFoundError:
+        os.mkdir(os.path.dirname(path), 0o700)
+        return os.open(path, _CREATE, 0o600)
+
+
+def _pread(fd: int, start: int, limit: int, path: str) -> bytes:
+    try:
+        return os.pread(fd, limit, start)
+    except OSError as error:
+        raise OutputLostError(f"the capture file {path!r} cannot be read: {error}") from error
+
+
+def _seek(fd: int, start: int, whence: int) -> int:
+    """The next hole or the next data; the end of the file where there is none."""
+    try:
+        return os.lseek(fd, start, whence)
+    except OSError:
+        return os.fstat(fd).st_size
