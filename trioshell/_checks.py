@@ -1,0 +1,115 @@
+"""Bad input is named before anything exists (C14): one function for each kind of argument."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._records import Argument, Command
+
+
+def timeout(value: float | None) -> float:
+    """A time limit in seconds; None becomes infinity."""
+    if value is None:
+        return math.inf
+    seconds = _number("timeout", value)
+    if not seconds > 0:
+        raise ValueError(f"timeout must be more than 0 seconds, or None for no limit, not {value!r}")
+    return seconds
+
+
+def grace(value: float) -> float:
+    """Seconds between SIGTERM and SIGKILL."""
+    seconds = _number("grace", value)
+    if not seconds >= 0:
+        raise ValueError(f"grace must be 0 seconds or more, not {value!r}")
+    return seconds
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+    try:
+        return float(value)
+    except OverflowError:  # an int beyond every float: as good as for ever
+        return math.copysign(math.inf, value)
+
+
+def count(name: str, value: int, *, least: int) -> int:
+    """A whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be {least} or more, not {value!r}")
+    return value
+
+
+def choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """One of a few words."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+
+
+def command(value: str | Sequence[Argument]) -> Command:
+    """A command as text, or as a non-empty sequence of arguments."""
+    if isinstance(value, str):
+        if not value.strip():
+            raise ValueError(f"the command is empty: {value!r}")
+        no_nul("command", value)
+        return value
+    if isinstance(value, bytes | bytearray | os.PathLike) or not isinstance(value, Sequence):
+        raise TypeError(
+            f"a command is a str (run by the shell) or a sequence of arguments, not {value!r}"
+        )
+    arguments = tuple(value)
+    if not arguments or not os.fspath(_argument(arguments[0])):
+        raise ValueError(f"the command is empty: {value!r}")
+    for argument in arguments:
+        no_nul("command", os.fspath(_argument(argument)))
+    return arguments
+
+
+def _argument(value: Any) -> Argument:
+    if not isinstance(value, str | bytes | os.PathLike):
+        raise TypeError(f"arguments of a command are str, bytes or paths, not {value!r}")
+    return value
+
+
+def no_nul(name: str, value: str | bytes) -> None:
+    """The kernel's strings end at a NUL: a different command would run."""
+    if ("\0" in value) if isinstance(value, str) else (b"\0" in value):
+        raise ValueError(f"{name} must not contain a NUL: {value!r}")
+
+
+def environment(
+    inherited: Mapping[bytes, bytes], given: Mapping[str, str | None] | None
+) -> dict[bytes, bytes]:
+    """The environment of the moment with the given entries over it; None drops a variable."""
+    result = dict(inherited)
+    if given is None:
+        return result
+    if not isinstance(given, Mapping):
+        raise TypeError(f"env must be a mapping of names to values, not {given!r}")
+    for name, value in given.items():
+        key = _variable(name)
+        result.pop(key, None)
+        if value is not None:
+            result[key] = _encode(f"the value of env[{name!r}]", value)
+    return result
+
+
+def _variable(name: Any) -> bytes:
+    key = _encode("an env name", name)
+    if not key or b"=" in key:
+        raise ValueError(f"an env name must not be empty or contain '=': {name!r}")
+    return key
+
+
+def _encode(what: str, value: Any) -> bytes:
+    if not isinstance(value, str | bytes):
+        raise TypeError(f"{what} must be a str or bytes, not {value!r}")
+    encoded = os.fsencode(value)
+    no_nul(what, encoded)
+    return encoded

@@ -1,0 +1,222 @@
+"""From what the caller gave to what is started: checked and resolved, before anything exists."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
+
+import attrs
+
+from . import _checks, _interpreter
+from ._exceptions import spawn_error
+from ._interpreter import Interpreter
+from ._records import Argument, Command, Pty
+from .launchers import Background, Guarantees, OnOutputLimit
+
+# MAX_ARG_STRLEN: Linux takes no argument and no variable of this many bytes, its final NUL
+# included, whatever the limit on all of them together. Others take more; it costs little.
+MAX_ARGUMENT: Final = 131_072
+
+Stdin = bytes | int | None
+
+
+@attrs.frozen(kw_only=True)
+class Defaults:
+    """What a scope was opened with and `create` may override."""
+
+    grace: float
+    background: Background
+    output_limit: int | None
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """What one call of `create` asks for."""
+
+    command: Command
+    interpreter: Interpreter | None
+    argv: tuple[bytes, ...]
+    executable: bytes
+    cwd: str | None
+    env: dict[bytes, bytes]
+    timeout: float
+    grace: float
+    background: Background
+    output_limit: int | None
+    on_output_limit: OnOutputLimit
+    stdin: bytes | bool | None
+    pty: Pty | None
+    metadata: Mapping[str, Any]
+
+
+def request(
+    command: str | Sequence[Argument],
+    *,
+    interpreter: Interpreter,
+    defaults: Defaults,
+    guarantees: Guarantees,
+    real: bool,
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str | None] | None,
+    timeout: float | None,
+    grace: float | None,
+    background: Background | None,
+    output_limit: int | None,
+    on_output_limit: OnOutputLimit,
+    stdin: Stdin,
+    pty: Pty | None,
+    metadata: Mapping[str, Any] | None,
+) -> Request:
+    """Check everything, resolve everything.
+
+    Args:
+        interpreter: Runs a command given as text.
+        defaults: For what is None.
+        guarantees: What the launcher cannot do is refused.
+        real: Look whether directory and program exist; a fake launcher has neither.
+
+    Raises:
+        TypeError, ValueError: An argument makes no sense; the message says which and why.
+        SpawnError: It cannot be started as things are on this machine.
+    """
+    checked = _checks.command(command)
+    options = _options(defaults, guarantees, grace, background, output_limit, on_output_limit)
+    _check_stdin(stdin, pty, guarantees)
+    environ = _environment(env)
+    directory = _directory(cwd, real=real)
+    text = isinstance(checked, str)
+    argv = _argv(checked, interpreter)
+    executable = os.fsencode(interpreter.path) if text else argv[0]
+    if real:
+        _check_sizes(argv, environ)
+    if real and not text:
+        executable = _program(argv[0], directory, environ)
+    return Request(
+        command=checked,
+        interpreter=interpreter if text else None,
+        argv=argv,
+        executable=executable,
+        cwd=directory,
+        env=environ,
+        timeout=_checks.timeout(timeout),
+        stdin=_stdin(stdin),
+        pty=pty,
+        metadata=_metadata(metadata),
+        **options,
+    )
+
+
+def _options(
+    defaults: Defaults,
+    guarantees: Guarantees,
+    grace: float | None,
+    background: Background | None,
+    output_limit: int | None,
+    on_output_limit: OnOutputLimit,
+) -> dict[str, Any]:
+    background = defaults.background if background is None else background
+    _checks.choice("background", background, get_args(Background))
+    _checks.choice("on_output_limit", on_output_limit, get_args(OnOutputLimit))
+    limit = defaults.output_limit if output_limit is None else output_limit
+    if limit is not None:
+        check_output_limit(limit, guarantees)
+    return {
+        "grace": defaults.grace if grace is None else _checks.grace(grace),
+        "background": background,
+        "output_limit": limit,
+        "on_output_limit": on_output_limit,
+    }
+
+
+def check_output_limit(limit: int, guarantees: Guarantees) -> None:
+    """A limit that the launcher in use would not honour is refused."""
+    _checks.count("output_limit", limit, least=1)
+    if not guarantees.output_limit:
+        raise ValueError(f"output_limit is not possible with the {guarantees.launcher} launcher")
+
+
+def _check_stdin(stdin: Stdin, pty: Pty | None, guarantees: Guarantees) -> None:
+    if stdin is not None and not isinstance(stdin, bytes) and stdin != subprocess.PIPE:
+        raise TypeError(f"stdin must be None, bytes or subprocess.PIPE, not {stdin!r}")
+    if pty is None:
+        return
+    if not isinstance(pty, Pty):
+        raise TypeError(f"pty must be None or a trioshell.Pty, not {pty!r}")
+    if isinstance(stdin, bytes):
+        raise ValueError("stdin=bytes and pty= exclude each other: send the bytes to shell.stdin")
+    if not guarantees.pty:
+        raise ValueError(f"pty is not possible with the {guarantees.launcher} launcher")
+
+
+def _stdin(stdin: Stdin) -> bytes | bool | None:
+    return stdin if stdin is None or isinstance(stdin, bytes) else True
+
+
+def _metadata(metadata: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata must be a mapping, not {metadata!r}")
+    return metadata or {}
+
+
+def _environment(env: Mapping[str, str | None] | None) -> dict[bytes, bytes]:
+    inherited = dict(os.environb)
+    for name in _interpreter.STARTUP_VARIABLES:
+        inherited.pop(name.encode(), None)
+    return _checks.environment(inherited, env)
+
+
+def _argv(command: Command, interpreter: Interpreter) -> tuple[bytes, ...]:
+    words = interpreter.argv(command) if isinstance(command, str) else command
+    return tuple(os.fsencode(word) for word in words)
+
+
+def _directory(cwd: str | os.PathLike[str] | None, *, real: bool) -> str | None:
+    if cwd is None:
+        try:
+            return os.getcwd()
+        except FileNotFoundError:  # the host stands in a deleted directory: it is inherited
+            return None
+    path = os.fsdecode(cwd)
+    _checks.no_nul("cwd", path)
+    if real and not os.path.isdir(path):
+        number = errno.ENOTDIR if os.path.exists(path) else errno.ENOENT
+        raise spawn_error(number, f"cwd is not a directory that exists: {path!r}", path)
+    if real and not os.access(path, os.X_OK):
+        raise spawn_error(errno.EACCES, f"cwd cannot be entered: {path!r}", path)
+    return os.path.abspath(path)
+
+
+def _check_sizes(argv: Sequence[bytes], environ: Mapping[bytes, bytes]) -> None:
+    for word in argv:
+        _check_size(len(word) + 1, "the command (or one argument of it)", "send it by stdin")
+    for name, value in environ.items():
+        variable = f"the environment variable {os.fsdecode(name)!r}"
+        _check_size(len(name) + len(value) + 2, variable, "pass it in a file")
+
+
+def _check_size(size: int, what: str, instead: str) -> None:
+    if size > MAX_ARGUMENT:
+        hint = f"{what} takes {size} bytes, the limit is {MAX_ARGUMENT}: {instead}"
+        raise spawn_error(errno.E2BIG, hint)
+
+
+def _program(name: bytes, directory: str | None, environ: Mapping[bytes, bytes]) -> bytes:
+    """Find the program as the child would: PATH of its environment, relative to its directory."""
+    here = os.fsencode(directory or "")
+    folders = [b""] if b"/" in name else environ.get(b"PATH", os.defpath.encode()).split(b":")
+    found = None
+    for folder in folders:
+        path = os.path.join(here, folder, name)
+        if os.path.isfile(path):
+            found = path
+            if os.access(path, os.X_OK):
+                return path
+    shown = os.fsdecode(name)
+    if found is not None or os.path.isdir(os.path.join(here, folders[0], name)):
+        what = f"the program {shown!r} is not an executable file"
+        raise spawn_error(errno.EACCES, what, os.fsdecode(found or name))
+    where = "" if b"/" in name else " on PATH"
+    raise spawn_error(errno.ENOENT, f"the program {shown!r} was not found{where}", shown)
