@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, final
 import attrs
 import trio
 
+from . import _checks
 from ._exceptions import SubscriptionLaggedError
 from ._records import ShellInfo
 
@@ -156,8 +157,8 @@ class Log:
             ValueError: ``seq`` is not a position in this log.
             SubscriptionLaggedError: The log no longer holds all of them.
         """
-        if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq <= self.last_seq:
-            raise ValueError(f"since must be an int from 0 to {self.last_seq}, not {seq!r}")
+        if _checks.count("since", seq, least=0) > self.last_seq:
+            raise ValueError(f"since must be at most {self.last_seq}, the last seq, not {seq!r}")
         missing = self.last_seq - seq
         if missing > len(self._history):
             raise SubscriptionLaggedError(seq, missing)
@@ -250,8 +251,7 @@ class Subscription(trio.abc.ReceiveChannel[Event]):
 
 def subscribe(log: Log, *, since: int | None, max_buffer: int) -> Subscription:
     """Open a subscription; its first event is the one published next, or the one after since."""
-    if isinstance(max_buffer, bool) or not isinstance(max_buffer, int) or max_buffer < 1:
-        raise ValueError(f"max_buffer must be an int of 1 or more, not {max_buffer!r}")
+    _checks.count("max_buffer", max_buffer, least=1)
     replay = [] if since is None else log.since(since)
     last = log.last_seq if since is None else since
     # What is replayed was missed before, so it does not count against the buffer.

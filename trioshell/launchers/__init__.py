@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._best import best_launcher as best_launcher
 from ._seam import Background as Background
 from ._seam import Capture as Capture
 from ._seam import Guarantees as Guarantees

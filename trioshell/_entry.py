@@ -1,0 +1,103 @@
+"""What is known and held of one shell: the private side of `Shell`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import trio
+
+from ._lifecycle import Lifecycle
+from ._records import Ending, ShellInfo, Status
+from .launchers import Capture, Process, Spec
+
+
+@attrs.define(eq=False)
+class Entry:
+    """One shell, from the request to its deletion. Nothing here waits or publishes.
+
+    Attributes:
+        info: The newest info.
+        spec: How it was started; None for one that a durable directory remembers.
+        life: What may happen to it and what may be said about it.
+        grace: Seconds between SIGTERM and SIGKILL, unless a kill says otherwise.
+        timeout: The time limit in seconds, from the start.
+        process: Set while the process, or what it left behind, is in our care.
+        capture: Its output, from the start of the process on.
+        stdin: Its input, if it has one that can be written to.
+        scope: Cancelled to make the shell's task end the tree.
+        limit: Ends at the time limit.
+        end: Set in the step that says `exited`.
+        gone: Set when the shell's task is over: nothing of the tree is in our care.
+        leave: Gives the shell's place at the scope's limiter back; called once, at its end.
+        removed: Waiters of a running shell were told that it was removed.
+        removal: Delete it once its task is over.
+    """
+
+    info: ShellInfo
+    spec: Spec | None
+    grace: float
+    timeout: float
+    life: Lifecycle = attrs.field(factory=Lifecycle)
+    process: Process | None = None
+    capture: Capture | None = None
+    stdin: trio.abc.SendStream | None = None
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    limit: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    end: trio.Event = attrs.field(factory=trio.Event)
+    gone: trio.Event = attrs.field(factory=trio.Event)
+    leave: Callable[[], None] = lambda: None
+    removed: bool = False
+    removal: bool = False
+    kill_grace: float = attrs.field(init=False)
+    started_at: float = attrs.field(init=False, factory=trio.current_time)
+
+    def __attrs_post_init__(self) -> None:
+        self.kill_grace = self.grace
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    def begin(self) -> None:
+        """The process runs: its time limit counts from now."""
+        self.scope = trio.CancelScope()
+        self.limit = trio.CancelScope(deadline=trio.current_time() + self.timeout)
+
+    def request_end(self, *, grace: float | None = None, removal: bool = False) -> None:
+        """Have the shell's task end the tree, or hasten that (C6); nothing once all is gone.
+
+        The claim is made here, in the caller's step, so that the first cause stands (C3).
+        The work is the shell's own task's, so a caller that is cancelled takes nothing back.
+        """
+        grace = self.grace if grace is None else grace
+        if self.life.claim(Status.KILLED, removal=removal):
+            self.kill_grace = grace
+        elif self.process is not None:
+            self.kill_grace = min(self.kill_grace, grace)
+            self.process.kill(grace)
+        self.scope.cancel()
+
+    def set_timeout(self, seconds: float) -> None:
+        """Move the time limit to ``seconds`` from now."""
+        if not self.life.ended:
+            self.limit.deadline = trio.current_time() + seconds
+
+    def elapsed(self) -> float:
+        """Seconds since the start, on trio's clock: the wall clock may jump."""
+        return trio.current_time() - self.started_at
+
+    def final_info(self, ending: Ending, status: Status) -> ShellInfo:
+        """The terminal info."""
+        return attrs.evolve(
+            self.info,
+            status=status,
+            returncode=ending.returncode,
+            size=ending.size,
+            ended=self.info.started + self.elapsed(),
+            usage=ending.usage,
+            leftovers=ending.leftovers,
+            output_error=ending.output_error,
+            cut=ending.cut,
+            reason=ending.trouble,
+        )

@@ -1,0 +1,146 @@
+"""The task that lives one shell's life: launch, publish, wait, end, settle.
+
+It is the only one that waits for the process, and the only one that settles. `kill`, `remove`
+and the end of the scope make their claim and cancel the entry's scope; whatever ends the wait,
+the task goes on to the same finaliser.
+
+The whole task runs with Ctrl+C held back (trio then delivers it to the main task): an interrupt
+between deciding and recording would break the step that C5 promises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import attrs
+import outcome
+import trio
+
+from ._entry import Entry
+from ._records import Ending, Status
+from ._registry import Registry
+from .launchers import Launcher, Process
+
+# How long a launcher may take to bring a tree down after its grace, and to tell. Part of the
+# promise of C9: a scope takes at most grace + 2 s to leave.
+MARGIN: Final = 1.5
+
+_logger = logging.getLogger("trioshell")
+
+Born = Callable[[outcome.Outcome[Entry]], None]
+
+
+@trio.lowlevel.enable_ki_protection
+async def live(entry: Entry, launcher: Launcher, registry: Registry, born: Born) -> None:
+    """Live one shell's life. A trouble of this shell never gets out (C9).
+
+    Args:
+        entry: The shell, not yet registered.
+        launcher: Starts its process.
+        registry: Is told of its birth and its end.
+        born: Told once how the start went: the entry, or an exception.
+    """
+    try:
+        process = await _start(entry, launcher, registry, born)
+        if process is not None:
+            await _supervise(entry, process, registry)
+    finally:
+        entry.process = None
+        entry.gone.set()
+
+
+async def _start(
+    entry: Entry, launcher: Launcher, registry: Registry, born: Born
+) -> Process | None:
+    assert entry.spec is not None
+    result: outcome.Outcome[Entry] = outcome.Error(trio.ClosedResourceError("the scope is over"))
+    process = None
+    try:
+        with entry.scope as starting:
+            process = await launcher.launch(entry.spec)
+        if process is not None and not starting.cancel_called:
+            # No checkpoint since the launch: a process that runs is a shell that is registered.
+            entry.begin()
+            registry.admit(entry, process)
+            result = outcome.Value(entry)
+            return process
+        if process is not None:
+            await _undo(process)
+    except Exception as error:
+        result = outcome.Error(error)
+    finally:
+        if not entry.life.live:
+            entry.life.stillborn()
+            entry.leave()
+        born(result)
+    return None
+
+
+async def _undo(process: Process) -> None:
+    """The creator was cancelled while the process came up: there was no shell (C2)."""
+    process.kill(0)
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + MARGIN) as bounded:
+        await process.wait()
+        await process.wait_empty()
+    if bounded.cancelled_caught:
+        process.abandon()
+    process.capture.remove()
+
+
+async def _supervise(entry: Entry, process: Process, registry: Registry) -> None:
+    try:
+        ending = await _end(entry, process)
+    except Exception as error:  # a fault in a launcher: the shell still has its one `exited`
+        _logger.exception("the launcher failed while it looked after %s", entry.id)
+        ending = attrs.evolve(process.abandon(), trouble=f"the launcher failed: {error!r}")
+    entry.scope = trio.CancelScope()
+    registry.settle(entry, ending)
+    if entry.spec is not None and entry.spec.background == "keep":
+        await _tend(entry, process)
+    if entry.removal:
+        registry.delete(entry, "removed")
+
+
+async def _end(entry: Entry, process: Process) -> Ending:
+    """Wait for the end, or make one."""
+    with _ended_by_cancellation(), entry.scope, entry.limit:
+        return await process.wait()
+    # Something else came first, it seems. A host that was frozen finds deadline and end
+    # together: an end that has been reported is looked at before the deadline is acted on (C3).
+    reported = process.poll()
+    if reported is not None:
+        return reported
+    entry.life.claim(Status.TIMEOUT if entry.limit.cancelled_caught else Status.KILLED)
+    process.kill(entry.kill_grace)
+    with trio.CancelScope(shield=True) as bounded:
+        bounded.deadline = trio.current_time() + entry.kill_grace + MARGIN
+        return await process.wait()
+    return process.abandon()
+
+
+async def _tend(entry: Entry, process: Process) -> None:
+    """After the end: look after what ``background="keep"`` kept, and end it in the end (C10)."""
+    with _ended_by_cancellation(), entry.scope:
+        await process.wait_empty()
+        return
+    process.kill(entry.kill_grace)
+    with trio.CancelScope(shield=True) as bounded:
+        bounded.deadline = trio.current_time() + entry.kill_grace + MARGIN
+        await process.wait_empty()
+        return
+    process.abandon()
+
+
+@contextlib.contextmanager
+def _ended_by_cancellation() -> Iterator[None]:
+    """Go on when the scope around all shells is cancelled: for a shell that is a kill.
+
+    The exception is not passed on, because there is work to do under a shield of its own. It is
+    not lost either: cancellation in trio is a level, and the next checkpoint outside that shield
+    raises it again.
+    """
+    with contextlib.suppress(trio.Cancelled):
+        yield
