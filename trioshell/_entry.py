@@ -29,6 +29,7 @@ class Entry:
         limit: Ends at the time limit.
         end: Set in the step that says `exited`.
         gone: Set when the shell's task is over: nothing of the tree is in our care.
+        failure: Why it could not be started.
         leave: Gives the shell's place at the scope's limiter back; called once, at its end.
         removed: Waiters of a running shell were told that it was removed.
         removal: Delete it once its task is over.
@@ -46,6 +47,7 @@ class Entry:
     limit: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     end: trio.Event = attrs.field(factory=trio.Event)
     gone: trio.Event = attrs.field(factory=trio.Event)
+    failure: Exception | None = None
     leave: Callable[[], None] = lambda: None
     removed: bool = False
     removal: bool = False

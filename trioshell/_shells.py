@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, NoReturn, final, get_args
 
 import attrs
-import outcome
 import trio
 
 from . import _checks, _interpreter
@@ -160,13 +159,8 @@ class Shells:
             leave()
             raise trio.ClosedResourceError("the scope of these shells is over: nothing can start")
         entry = self._entry(asked, leave)
-        creator = trio.lowlevel.current_task()
+        tell = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
         raise_cancel: Callable[[], NoReturn] | None = None
-
-        def born(result: outcome.Outcome[Entry]) -> None:
-            if raise_cancel is not None and isinstance(result, outcome.Error):
-                result = outcome.capture(raise_cancel)
-            trio.lowlevel.reschedule(creator, result)
 
         def abort(raise_: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
             nonlocal raise_cancel
@@ -174,11 +168,14 @@ class Shells:
             entry.scope.cancel()
             return trio.lowlevel.Abort.FAILED
 
-        self._nursery.start_soon(
-            live, entry, self._launcher, self._registry, born, name=f"shell {entry.id}"
-        )
-        started: Entry = await trio.lowlevel.wait_task_rescheduled(abort)
-        return started
+        name = f"shell {entry.id}"
+        self._nursery.start_soon(live, entry, self._launcher, self._registry, tell, name=name)
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if entry.failure is None:
+            return entry
+        if raise_cancel is not None:
+            raise_cancel()
+        raise entry.failure
 
     def _entry(self, asked: Request, leave: Callable[[], None]) -> Entry:
         id = self._ids.new()

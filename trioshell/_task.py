@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import attrs
-import outcome
 import trio
 
 from ._entry import Entry
@@ -30,21 +29,21 @@ MARGIN: Final = 1.5
 
 _logger = logging.getLogger("trioshell")
 
-Born = Callable[[outcome.Outcome[Entry]], None]
-
 
 @trio.lowlevel.enable_ki_protection
-async def live(entry: Entry, launcher: Launcher, registry: Registry, born: Born) -> None:
+async def live(
+    entry: Entry, launcher: Launcher, registry: Registry, tell: Callable[[], None]
+) -> None:
     """Live one shell's life. A trouble of this shell never gets out (C9).
 
     Args:
         entry: The shell, not yet registered.
         launcher: Starts its process.
         registry: Is told of its birth and its end.
-        born: Told once how the start went: the entry, or an exception.
+        tell: Called once, in the step in which the shell is registered or ``entry.failure`` set.
     """
     try:
-        process = await _start(entry, launcher, registry, born)
+        process = await _start(entry, launcher, registry, tell)
         if process is not None:
             await _supervise(entry, process, registry)
     finally:
@@ -53,10 +52,10 @@ async def live(entry: Entry, launcher: Launcher, registry: Registry, born: Born)
 
 
 async def _start(
-    entry: Entry, launcher: Launcher, registry: Registry, born: Born
+    entry: Entry, launcher: Launcher, registry: Registry, tell: Callable[[], None]
 ) -> Process | None:
     assert entry.spec is not None
-    result: outcome.Outcome[Entry] = outcome.Error(trio.ClosedResourceError("the scope is over"))
+    entry.failure = trio.ClosedResourceError("the scope of these shells ended meanwhile")
     process = None
     try:
         with entry.scope as starting:
@@ -65,17 +64,17 @@ async def _start(
             # No checkpoint since the launch: a process that runs is a shell that is registered.
             entry.begin()
             registry.admit(entry, process)
-            result = outcome.Value(entry)
+            entry.failure = None
             return process
         if process is not None:
             await _undo(process)
     except Exception as error:
-        result = outcome.Error(error)
+        entry.failure = error
     finally:
-        if not entry.life.live:
+        if entry.failure is not None:
             entry.life.stillborn()
             entry.leave()
-        born(result)
+        tell()
     return None
 
 
