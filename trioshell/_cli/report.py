@@ -1,0 +1,169 @@
+"""What ``trioshell run`` tells while its commands live."""
+
+from __future__ import annotations
+
+import abc
+import argparse
+import json
+import sys
+
+import attrs
+import trio
+
+from .._ansi import strip_ansi
+from .._events import Created, Deleted, Event, Exited, Subscription
+from .._exceptions import ShellNotFoundError
+from .._records import ShellInfo, Status, command_line
+from .._shells import Shells
+
+# Lines of output shown for a command that failed, unless --tail says otherwise.
+_TAIL = 10
+
+
+@attrs.define(eq=False)
+class Reporter(abc.ABC):
+    """Shows events, in order. Runs beside the commands and outlives their scope."""
+
+    tail: int | None
+    _seq: int = 0
+    _moved: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+
+    async def run(self, shells: Shells, events: Subscription) -> None:
+        """Show events until the last one was shown."""
+        async for event in events:
+            await self.show(event, shells)
+            self._seq = event.seq
+            self._moved.unpark_all()
+
+    async def caught_up(self, seq: int) -> None:
+        """Wait until the event ``seq`` was shown."""
+        await trio.lowlevel.checkpoint()
+        while self._seq < seq:
+            await self._moved.park()
+
+    @abc.abstractmethod
+    async def show(self, event: Event, shells: Shells) -> None:
+        """Show one event."""
+
+    async def last_lines(self, event: Exited, shells: Shells) -> list[str]:
+        """The lines to show at an end: asked for, or because it failed."""
+        lines = self.tail
+        if lines is None:
+            lines = 0 if succeeded(event.info) else _TAIL
+        if not lines:
+            return []
+        result = await shells[event.id].result(lines=lines)
+        return strip_ansi(result.output or "").splitlines()
+
+
+def succeeded(info: ShellInfo) -> bool:
+    """Whether a command ended by itself with 0."""
+    return info.status is Status.EXITED and info.returncode == 0
+
+
+def describe(info: ShellInfo) -> str:
+    """How a shell ended, in a few words."""
+    if info.returncode is None:
+        how = "exit status unknown"
+    elif info.signal is not None:
+        how = f"signal {info.signal}"
+    else:
+        how = f"code {info.returncode}"
+    notes = [how, f"{info.size} bytes"]
+    notes += [f"after {(info.ended or info.started) - info.started:.2f} s"]
+    notes += [note for note in (info.reason, info.output_error) if note]
+    if info.leftovers:
+        notes.append("left running: " + " ".join(str(left.pid) for left in info.leftovers))
+    return ", ".join(notes)
+
+
+def say(line: str) -> None:
+    """Print a line at once; a reader that went away ends the program as usual."""
+    print(line.encode("utf-8", "replace").decode(), flush=True)
+
+
+@attrs.define(eq=False)
+class JsonReporter(Reporter):
+    """One event a line, and nothing else."""
+
+    async def show(self, event: Event, shells: Shells) -> None:
+        """Show one event."""
+        say(json.dumps(event.as_dict()))
+        await trio.lowlevel.checkpoint()
+
+
+@attrs.define(eq=False)
+class LineReporter(Reporter):
+    """A readable line for each event, and the tail of what failed."""
+
+    async def show(self, event: Event, shells: Shells) -> None:
+        """Show one event."""
+        await trio.lowlevel.checkpoint()
+        match event:
+            case Created():
+                say(f"{event.id} created  {command_line(event.info.command)}")
+            case Exited():
+                say(f"{event.id} {event.info.status:<8} {describe(event.info)}")
+                for line in await self.last_lines(event, shells):
+                    say(f"    {line}")
+            case Deleted():
+                say(f"{event.id} deleted  {event.reason}")
+
+
+@attrs.define(eq=False)
+class PrefixReporter(Reporter):
+    """All output as it comes, each line with the short id of its command."""
+
+    _nursery: trio.Nursery | None = None
+    _printed: dict[str, trio.Event] = attrs.field(factory=dict)
+
+    async def run(self, shells: Shells, events: Subscription) -> None:
+        """Show events and lines until the last one was shown."""
+        async with trio.open_nursery() as self._nursery:
+            await super().run(shells, events)
+
+    async def show(self, event: Event, shells: Shells) -> None:
+        """Show one event."""
+        await trio.lowlevel.checkpoint()
+        match event:
+            case Created():
+                self._printed[event.id] = trio.Event()
+                say(f"{short(event.id)} | $ {command_line(event.info.command)}")
+                assert self._nursery is not None
+                self._nursery.start_soon(self._lines, event.id, shells)
+            case Exited():
+                await self._printed.pop(event.id).wait()
+                say(f"{short(event.id)} | {event.info.status}: {describe(event.info)}")
+            case Deleted():
+                pass  # the scope is over; the ends were told
+
+    async def _lines(self, id: str, shells: Shells) -> None:
+        printed = self._printed[id]
+        try:
+            async with shells[id].lines() as lines:
+                async for line in lines:
+                    say(f"{short(id)} | {line}")
+        except ShellNotFoundError:
+            pass  # killed and gone with its scope
+        finally:
+            printed.set()
+
+
+def short(id: str) -> str:
+    """The random part of an id: enough to tell a few commands apart."""
+    return id[-6:]
+
+
+def choose_reporter(arguments: argparse.Namespace) -> Reporter:
+    """The style that was asked for; by default a table on a terminal, else lines."""
+    if arguments.json:
+        return JsonReporter(arguments.tail)
+    if arguments.prefix:
+        return PrefixReporter(arguments.tail)
+    if sys.stdout.isatty() and not arguments.plain:
+        try:
+            from .table import TableReporter
+        except ImportError:  # without the cli extra there is no rich
+            return LineReporter(arguments.tail)
+        return TableReporter(arguments.tail)
+    return LineReporter(arguments.tail)

@@ -1,0 +1,129 @@
+"""``trioshell run``: the commands, their scope, and the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from functools import partial
+from typing import Final
+
+import attrs
+import trio
+
+from .._exceptions import ShellError
+from .._records import Pty, ShellInfo, Status
+from .._shells import Shells, open_shells
+from .report import choose_reporter
+
+_STOP: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@attrs.define(eq=False)
+class Outcome:
+    """What the exit status will say.
+
+    Attributes:
+        failed: A command could not be started.
+        signal: The signal that stopped it all, or None.
+    """
+
+    failed: bool = False
+    signal: int | None = None
+
+    def status(self, ended: list[ShellInfo]) -> int:
+        """0 if all ended with 0; 128 + n after signal n; else 1."""
+        if self.signal is not None:
+            return 128 + self.signal
+        good = all(info.status is Status.EXITED and info.returncode == 0 for info in ended)
+        return 0 if good and not self.failed else 1
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the commands; returns the exit status."""
+    try:
+        commands = [*arguments.commands, *_listed(arguments.file)]
+        if not commands:
+            raise ValueError("no command was given; for example: trioshell run 'echo hello'")
+        return trio.run(_run, arguments, commands)
+    except (ShellError, OSError, ValueError) as error:
+        return complain(str(error), status=2)
+
+
+def complain(message: str, *, status: int = 1) -> int:
+    """Tell on stderr; returns the exit status."""
+    print(f"trioshell: {message}", file=sys.stderr)
+    return status
+
+
+def _listed(path: str | None) -> list[str]:
+    """The commands of a list: one a line, without blank lines and ``#`` comments."""
+    if path is None:
+        return []
+    if path == "-":
+        lines = sys.stdin.read().splitlines()
+    else:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+async def _run(arguments: argparse.Namespace, commands: list[str]) -> int:
+    outcome = Outcome()
+    reporter = choose_reporter(arguments)
+    async with trio.open_nursery() as nursery:
+        async with open_shells(
+            directory=arguments.directory,
+            shell=arguments.shell,
+            retain=len(commands),
+            grace=arguments.grace,
+            background=arguments.background,
+            output_limit=arguments.output_limit,
+            limiter=None if arguments.jobs is None else trio.CapacityLimiter(arguments.jobs),
+        ) as shells:
+            events = shells.subscribe(max_buffer=3 * len(commands) + 1)
+            nursery.start_soon(reporter.run, shells, events)
+            with trio.CancelScope() as working:
+                nursery.start_soon(_stop_on_signal, shells, working, outcome)
+                await _create_all(arguments, commands, shells, outcome)
+                await shells.wait_all()
+            await _kill_all(shells)
+            await reporter.caught_up(shells.statistics().last_seq)
+            status = outcome.status([shell.info for shell in shells])
+        await reporter.caught_up(shells.statistics().last_seq)
+        nursery.cancel_scope.cancel()
+    return status
+
+
+async def _create_all(
+    arguments: argparse.Namespace, commands: list[str], shells: Shells, outcome: Outcome
+) -> None:
+    for command in commands:
+        try:
+            await shells.create(
+                command,
+                cwd=arguments.cwd,
+                env=dict(arguments.env),
+                timeout=arguments.timeout,
+                pty=Pty() if arguments.pty else None,
+            )
+        except (ShellError, OSError, ValueError) as error:
+            outcome.failed = True
+            complain(f"{command!r}: {error}")
+
+
+async def _kill_all(shells: Shells, *, grace: float | None = None) -> None:
+    """End what still runs while its output can still be read and shown."""
+    async with trio.open_nursery() as nursery:
+        for info in shells.list():
+            nursery.start_soon(partial(shells[info.id].kill, grace=grace))
+
+
+async def _stop_on_signal(shells: Shells, working: trio.CancelScope, outcome: Outcome) -> None:
+    with trio.open_signal_receiver(*_STOP) as signals:
+        async for number in signals:
+            if outcome.signal is None:
+                outcome.signal = number
+                working.cancel()
+            else:  # asked twice: no more grace
+                await _kill_all(shells, grace=0)

@@ -1,0 +1,135 @@
+"""The live table of ``trioshell run`` on a terminal. Needs rich, the ``cli`` extra."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import attrs
+import trio
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from .._ansi import strip_ansi
+from .._events import Created, Event, Exited, Subscription
+from .._exceptions import OutputLostError, ShellNotFoundError
+from .._records import ShellInfo, Status, command_line
+from .._shells import Shells
+from .report import Reporter, describe, short
+
+# Seconds between two pictures: smooth for the eye, and nothing for a processor.
+_REFRESH: Final = 0.1
+
+# Bytes at the end of the output in which the last line is looked for.
+_LAST_LINE: Final = 4096
+
+_COLOURS: Final = {
+    Status.RUNNING: "cyan",
+    Status.EXITED: "green",
+    Status.TIMEOUT: "magenta",
+    Status.KILLED: "yellow",
+}
+
+
+@attrs.define(eq=False)
+class _Row:
+    info: ShellInfo
+    last: str = ""
+
+    def cells(self) -> tuple[Text, ...]:
+        info = self.info
+        elapsed = (info.ended or time.time()) - info.started
+        failed = info.status is Status.EXITED and info.returncode != 0
+        colour = "red" if failed else _COLOURS[info.status]
+        status = str(info.status)
+        if info.status is Status.EXITED:
+            status = describe(info).split(",")[0]
+        return (
+            Text(short(info.id), "dim"),
+            Text(strip_ansi(command_line(info.command)).replace("\n", " ")),
+            Text(status, colour),
+            Text(f"{elapsed:.1f} s"),
+            Text(_bytes(info.size)),
+            Text(self.last, "dim"),
+        )
+
+
+@attrs.define(eq=False)
+class TableReporter(Reporter):
+    """A row for each command: id, command, status, elapsed, size, last line of output."""
+
+    _rows: dict[str, _Row] = attrs.field(factory=dict)
+    _live: Live = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # auto_refresh would start a thread; the pictures are drawn by a task of ours.
+        self._live = Live(console=Console(), auto_refresh=False, get_renderable=self._table)
+
+    async def run(self, shells: Shells, events: Subscription) -> None:
+        """Show the table until the last event was shown."""
+        with self._live:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._redraw, shells)
+                await super().run(shells, events)
+                nursery.cancel_scope.cancel()
+            self._live.refresh()
+
+    async def show(self, event: Event, shells: Shells) -> None:
+        """Show one event."""
+        await trio.lowlevel.checkpoint()
+        match event:
+            case Created():
+                self._rows[event.id] = _Row(event.info)
+            case Exited():
+                row = self._rows[event.id]
+                row.info = event.info
+                await self._read_last_line(row, shells)
+                for line in await self.last_lines(event, shells):
+                    self._live.console.print(Text(f"{short(event.id)} | {line}"))
+            case _:
+                pass  # at the end every record goes; the table stays as it was
+
+    async def _redraw(self, shells: Shells) -> None:
+        while True:
+            for row in self._rows.values():
+                if row.info.running:
+                    await self._look(row, shells)
+            self._live.refresh()
+            await trio.sleep(_REFRESH)
+
+    async def _look(self, row: _Row, shells: Shells) -> None:
+        if row.info.id in shells:
+            row.info = shells[row.info.id].info
+            await self._read_last_line(row, shells)
+
+    async def _read_last_line(self, row: _Row, shells: Shells) -> None:
+        start = max(0, row.info.size - _LAST_LINE)
+        try:
+            page = await shells[row.info.id].output(start, _LAST_LINE)
+        except (ShellNotFoundError, OutputLostError):
+            return
+        lines = strip_ansi(page.text.replace("\r", "\n")).split("\n")
+        row.last = next((line for line in reversed(lines) if line.strip()), row.last)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, expand=True)
+        table.add_column("id", no_wrap=True)
+        table.add_column("command", no_wrap=True, overflow="ellipsis", ratio=2)
+        table.add_column("status", no_wrap=True)
+        table.add_column("elapsed", no_wrap=True, justify="right")
+        table.add_column("size", no_wrap=True, justify="right")
+        table.add_column("last line", no_wrap=True, overflow="ellipsis", ratio=3)
+        for row in self._rows.values():
+            table.add_row(*row.cells())
+        return table
+
+
+def _bytes(size: int) -> str:
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
