@@ -1,0 +1,15 @@
+"""Find and replay races: schedules for any trio code.
+
+Neither pytest nor Hypothesis is needed to import this; `schedules` asks for Hypothesis when it is
+called.
+"""
+
+from __future__ import annotations
+
+from ._cancel import cancel_everywhere as cancel_everywhere
+from ._explore import Report as Report, explore as explore
+from ._hang import Hang as Hang
+from ._quiet import quiet as quiet
+from ._run import run as run
+from ._schedule import GateWarning as GateWarning, Schedule as Schedule
+from ._schedules import schedules as schedules

@@ -1,0 +1,68 @@
+"""schedules(): the Hypothesis strategy of schedules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._schedule import Schedule
+from ._selftest import verdict
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+# Positions of decisions: most programs have decided everything long before the larger one.
+_NEAR, _FAR = 40, 300
+_RANKS = 7
+
+
+def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[Schedule]:
+    """Return a Hypothesis strategy of schedules of all families.
+
+    With pytest-trio, ``@given(schedule=schedules())`` is all that a test needs: pytest-trio
+    installs an argument that is a clock or an instrument. Elsewhere pass what is drawn to `run`.
+    It is drawn before the run, never inside. A failing example shrinks towards "each task runs
+    until it blocks", and its order is reported with it.
+
+    Args:
+        batch: Keep to orders that trio produces today.
+        allow_io: Use the real clock, for programs with threads, processes or sockets.
+
+    Raises:
+        ImportError: Hypothesis is not installed.
+    """
+    try:
+        from hypothesis import strategies as st
+    except ImportError as error:
+        raise ImportError("schedules() needs Hypothesis: install trioshell[testing]") from error
+
+    decisions = st.integers(0, _NEAR) | st.integers(0, _FAR)
+
+    def ranked(order: list[int], demote: list[int], clock: int | None) -> Schedule:
+        return Schedule.priorities(
+            *order, demote=demote, clock=clock, batch=batch, allow_io=allow_io
+        )
+
+    def walked(seed: int, time: bool) -> Schedule:  # noqa: FBT001
+        return Schedule.walk(seed, time=time, batch=batch, allow_io=allow_io)
+
+    def held(at: list[int], jumps: list[int]) -> Schedule:
+        return Schedule.hold(*at, jumps=jumps, batch=batch, allow_io=allow_io)
+
+    priorities = st.builds(
+        ranked,
+        st.lists(st.integers(0, _RANKS), max_size=8),
+        st.lists(decisions, max_size=3, unique=True),
+        st.none() | st.integers(0, _RANKS),
+    )
+    walks = st.builds(walked, st.integers(0, 2**16), st.booleans())
+    holds = st.builds(
+        held,
+        st.lists(decisions, max_size=3, unique=True),
+        st.lists(decisions, max_size=2, unique=True),
+    )
+    # Priorities first: what shrinks goes there.
+    strategy = priorities | walks | holds
+    if verdict().problem is None:
+        return strategy
+    # Every random generator that is registered with Hypothesis, trio's among them, is seeded.
+    return st.tuples(strategy, st.random_module()).map(lambda drawn: drawn[0])
