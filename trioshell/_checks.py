@@ -34,7 +34,7 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except OverflowError:  # an int beyond every float: as good as for ever
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def count(name: str, value: int, *, least: int) -> int:
