@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import termios
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Self, final
 
 import attrs
@@ -90,7 +90,7 @@ class StdinStream(trio.abc.SendStream):
             )
 
     @contextlib.contextmanager
-    def _telling_apart(self) -> Iterator[None]:
+    def _telling_apart(self) -> Generator[None]:
         try:
             yield
         except trio.ClosedResourceError:

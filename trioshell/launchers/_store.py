@@ -1,0 +1,101 @@
+"""Storing the output of a running command in its capture file."""
+
+from __future__ import annotations
+
+import os
+from typing import Self
+
+import attrs
+import trio
+
+from ._files import FileCapture
+
+
+@attrs.define(eq=False)
+class Store:
+    """The writing side of a capture file.
+
+    Writing never fails for the command: when the disk is full, storing stops for good (what came
+    later would not be at its offset), and the trouble is remembered (C13).
+
+    The file is written from the loop. A thread per write would cost a hundred times as much, and
+    a local disk takes a chunk in microseconds.
+
+    Attributes:
+        capture: The reading side.
+        size: Bytes stored.
+        error: Why output is missing, or None.
+        final: Nothing will be added.
+    """
+
+    capture: FileCapture
+    _fd: int
+    size: int = 0
+    error: str | None = None
+    final: bool = False
+    _growth: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+
+    @classmethod
+    def create(cls, path: str) -> Self:
+        """Make the capture file.
+
+        Raises:
+            SpawnError: It cannot be made.
+        """
+        capture, fd = FileCapture.create(path, sparse=False)
+        store = cls(capture, fd)
+        capture.rescue_with(store._reopen)
+        return store
+
+    def write(self, data: memoryview) -> None:
+        """Add bytes, unless storing has stopped."""
+        if self.final or self.error is not None:
+            return
+        try:
+            while data:
+                written = os.write(self._fd, data)
+                self.size += written
+                data = data[written:]
+        except OSError as error:
+            self.error = f"output is kept only up to byte {self.size}: {error.strerror}"
+        self._growth.unpark_all()
+
+    async def wait_beyond(self, size: int) -> None:
+        """Wait until there are more than ``size`` bytes, or there will be no more."""
+        await trio.lowlevel.checkpoint()
+        while self.size <= size and not self.final:
+            await self._growth.park()
+
+    def finish(self) -> None:
+        """Nothing more will be added."""
+        if self.final:
+            return
+        self.final = True
+        if self._in_place():
+            os.close(self._fd)
+            self.capture.keep(None)
+        else:
+            # A deleted file lives as long as it is open, so the output can still be read.
+            self.error = self.error or f"the capture file {self.capture.path!r} was deleted"
+            self.capture.keep(self._fd)
+        self._growth.unpark_all()
+
+    def discard(self) -> None:
+        """The command was never started: leave nothing."""
+        self.final = True
+        os.close(self._fd)
+        self.capture.keep(None)
+        self.capture.remove()
+
+    def _reopen(self) -> int | None:
+        try:
+            return os.dup(self._fd)
+        except OSError:
+            return None
+
+    def _in_place(self) -> bool:
+        try:
+            there = os.stat(self.capture.path, follow_symlinks=False)
+        except OSError:
+            return False
+        return os.path.samestat(there, os.fstat(self._fd))
