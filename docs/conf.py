@@ -13,7 +13,7 @@ from sphinx.environment import BuildEnvironment
 
 project = "trioshell"
 author = "the trioshell authors"
-copyright = author  # noqa: A001  # Sphinx's name for it
+copyright = author
 version = release = importlib.metadata.version("trioshell")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
