@@ -46,6 +46,7 @@ EXPORTS = {
     "SubscriptionLaggedError",
     "Usage",
     "open_shells",
+    "strip_ansi",
 }
 
 # What is imported while `sys.platform` names another system. trio has its own opinion of the

@@ -151,7 +151,7 @@ def test_request_cwd_that_is_gone_is_inherited(
 
 def test_request_program_is_blamed_for_itself(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
-    with pytest.raises(FileNotFoundError, match="no-such-program-xyz.*PATH"):
+    with pytest.raises(FileNotFoundError, match=r"no-such-program-xyz.*PATH"):
         ask(["no-such-program-xyz"])
     with pytest.raises(FileNotFoundError, match="gone"):
         ask([tmp_path / "gone"])

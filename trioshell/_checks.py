@@ -16,7 +16,9 @@ def timeout(value: float | None) -> float:
         return math.inf
     seconds = _number("timeout", value)
     if not seconds > 0:
-        raise ValueError(f"timeout must be more than 0 seconds, or None for no limit, not {value!r}")
+        raise ValueError(
+            f"timeout must be more than 0 seconds, or None for no limit, not {value!r}"
+        )
     return seconds
 
 

@@ -24,6 +24,7 @@ HISTORY = 8192
 _logger = logging.getLogger("trioshell")
 
 
+@final
 @attrs.frozen(kw_only=True)
 class Created:
     """A shell runs. Queued before anything about it can be seen elsewhere (C5).
@@ -46,6 +47,7 @@ class Created:
         return _as_dict(self)
 
 
+@final
 @attrs.frozen(kw_only=True)
 class Exited:
     """A shell has ended: its tree is gone and its output is complete (C4).
@@ -68,6 +70,7 @@ class Exited:
         return _as_dict(self)
 
 
+@final
 @attrs.frozen(kw_only=True)
 class Deleted:
     """The record and the capture file of an ended shell are gone.
@@ -174,7 +177,7 @@ class Log:
 def _notify(observer: Observer, event: Event) -> None:
     try:
         observer(event)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         # Publication is one step with the change it tells of (C5), so nothing an observer does
         # may break out of it: not its exception, and not our warning turned into one (-W error).
         message = f"the observer {observer!r} raised {error!r} at {event.type} {event.id}"

@@ -12,6 +12,7 @@ running shell ends before it; if it never is completed, the last page gives it a
 from __future__ import annotations
 
 import codecs
+from typing import final
 
 import attrs
 
@@ -21,6 +22,7 @@ from .launchers import Capture
 _BORDER = 3
 
 
+@final
 @attrs.frozen
 class Page:
     """Some output of a shell.

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, final
 
 import attrs
 
@@ -24,6 +24,7 @@ class Status(enum.StrEnum):
     KILLED = "killed"  # kill, remove or the end of the scope came first
 
 
+@final
 @attrs.frozen
 class Usage:
     """What a shell consumed.
@@ -39,9 +40,11 @@ class Usage:
     max_rss: int
 
     def as_dict(self) -> dict[str, Any]:
+        """A dict that `json.dumps` takes as it is."""
         return attrs.asdict(self)
 
 
+@final
 @attrs.frozen
 class Leftover:
     """A process of the tree that could not be ended.
@@ -55,9 +58,11 @@ class Leftover:
     name: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        """A dict that `json.dumps` takes as it is."""
         return attrs.asdict(self)
 
 
+@final
 @attrs.frozen
 class Pty:
     """A terminal of this size (in characters) as stdin, stdout and stderr of a shell."""
@@ -74,6 +79,7 @@ class Pty:
             raise ValueError(f"Pty {attribute.name} must be between 1 and 65535, not {value!r}")
 
 
+@final
 @attrs.frozen
 class Ending:
     """How a process under a launcher's care ended: what a launcher reports, once.
@@ -103,6 +109,7 @@ def _freeze_metadata(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return MappingProxyType(dict(value or {}))
 
 
+@final
 @attrs.frozen(kw_only=True)
 class ShellInfo:
     """What is known of a shell at one moment; it never changes afterwards.
@@ -160,9 +167,9 @@ class ShellInfo:
         return self.status is Status.RUNNING
 
     def as_dict(self) -> dict[str, Any]:
-        """A dict that `json.dumps` takes as it is.
+        r"""A dict that `json.dumps` takes as it is.
 
-        Bytes and paths become text; bytes that are not UTF-8 become ``\\udcXX`` escapes as in
+        Bytes and paths become text; bytes that are not UTF-8 become ``\udcXX`` escapes as in
         `os.fsdecode`. Metadata values that JSON does not know become their ``str()``.
         """
         return {
@@ -187,6 +194,7 @@ class ShellInfo:
         }
 
 
+@final
 @attrs.frozen
 class Result:
     """The end of a shell together with the tail of its output.

@@ -83,7 +83,14 @@ def request(
         SpawnError: It cannot be started as things are on this machine.
     """
     checked = _checks.command(command)
-    options = _options(defaults, guarantees, grace, background, output_limit, on_output_limit)
+    options = _options(
+        defaults=defaults,
+        guarantees=guarantees,
+        grace=grace,
+        background=background,
+        output_limit=output_limit,
+        on_output_limit=on_output_limit,
+    )
     _check_stdin(stdin, pty, guarantees)
     environ = _environment(env)
     directory = _directory(cwd, real=real)
@@ -110,6 +117,7 @@ def request(
 
 
 def _options(
+    *,
     defaults: Defaults,
     guarantees: Guarantees,
     grace: float | None,
@@ -146,7 +154,9 @@ def _check_stdin(stdin: Stdin, pty: Pty | None, guarantees: Guarantees) -> None:
     if not isinstance(pty, Pty):
         raise TypeError(f"pty must be None or a trioshell.Pty, not {pty!r}")
     if isinstance(stdin, bytes):
-        raise ValueError("stdin=bytes and pty= exclude each other: send the bytes to shell.stdin")
+        raise ValueError(  # noqa: TRY004 - each alone is right
+            "stdin=bytes and pty= exclude each other: send the bytes to shell.stdin"
+        )
     if not guarantees.pty:
         raise ValueError(f"pty is not possible with the {guarantees.launcher} launcher")
 

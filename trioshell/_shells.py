@@ -30,6 +30,7 @@ from .launchers import Background, Guarantees, Launcher, OnOutputLimit, Spec, be
 _LEAVE: Final = 2.0
 
 
+@final
 @attrs.frozen
 class Statistics:
     """Counts of a scope at one moment.
@@ -351,7 +352,7 @@ async def open_shells(
                 )
                 try:
                     yield shells
-                except BaseException as error:  # kept out of the nursery, so out of a group (C9)
+                except BaseException as error:  # noqa: BLE001 - out of the nursery, so out of a group
                     failure = error
                 shells._close()
                 leaving.shield = True

@@ -68,7 +68,7 @@ async def _start(
             return process
         if process is not None:
             await _undo(process)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is the creator's
         entry.failure = error
     finally:
         if entry.failure is not None:

@@ -32,10 +32,25 @@ def _parser() -> argparse.ArgumentParser:
         prog="trioshell",
         description="Run shell commands and see exactly how each of them ended.",
     )
-    parser.add_argument("--version", action="version", version=f"trioshell {version('trioshell')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(subparsers)
     return parser
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for: that takes longer than a short command."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        del namespace, values, option_string
+        print(f"trioshell {version('trioshell')}")
+        parser.exit()
 
 
 def _add_run(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -67,7 +82,9 @@ def _add_run(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     style = run_parser.add_mutually_exclusive_group()
     style.add_argument("--json", action="store_true", help="one event a line, as JSON")
     style.add_argument("--prefix", action="store_true", help="all output, each line with its id")
-    style.add_argument("--plain", action="store_true", help="one line per event, also on a terminal")
+    style.add_argument(
+        "--plain", action="store_true", help="one line per event, also on a terminal"
+    )
     run_parser.set_defaults(handler=run)
 
 
@@ -104,5 +121,3 @@ def _variable(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"must look like NAME=VALUE, not {text!r}")
     return name, value
-
-

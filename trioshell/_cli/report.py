@@ -88,6 +88,7 @@ class JsonReporter(Reporter):
 
     async def show(self, event: Event, shells: Shells) -> None:
         """Show one event."""
+        del shells
         say(json.dumps(event.as_dict()))
         await trio.lowlevel.checkpoint()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .._public import publish as _publish
+from .._records import Ending as Ending
 from ._best import best_launcher as best_launcher
 from ._seam import Background as Background
 from ._seam import Capture as Capture
@@ -10,3 +12,5 @@ from ._seam import Launcher as Launcher
 from ._seam import OnOutputLimit as OnOutputLimit
 from ._seam import Process as Process
 from ._seam import Spec as Spec
+
+_publish(globals(), "trioshell.launchers")

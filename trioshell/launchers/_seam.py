@@ -17,7 +17,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, final
 
 import attrs
 import trio
@@ -28,6 +28,7 @@ Background = Literal["kill", "wait", "keep"]
 OnOutputLimit = Literal["cut", "kill"]
 
 
+@final
 @attrs.frozen
 class Guarantees:
     """What the launcher in use can promise. The reference explains each.
@@ -51,6 +52,7 @@ class Guarantees:
     note: str = ""
 
 
+@final
 @attrs.frozen(kw_only=True)
 class Spec:
     """One command to start, checked and resolved.
@@ -219,5 +221,3 @@ class Launcher(abc.ABC):
         Cancellation: a process or nothing. If it raises, whatever was begun is undone: no
         process, descriptor or file is left.
         """
-
-
