@@ -1,0 +1,400 @@
+"""`FakeProcess`: a tree of processes that happens on trio's clock only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, final
+
+import attrs
+import trio
+
+from .._records import Ending, Leftover, Pty
+from ..launchers import Process, Spec
+from ._agenda import Agenda
+from ._member import Member, Sender, Sent
+from ._memory import FakeStdin, MemoryCapture
+from ._script import Script
+from ._signals import HARMLESS, STOPPING, signal_name, signal_number
+
+# As the launchers of real processes do. What outlives the leader may be about to end by itself:
+SETTLE: Final = 0.05
+# After SIGKILL: who lives then cannot be ended.
+GIVE_UP: Final = 1.0
+
+
+@final
+@attrs.define(eq=False, repr=False)
+class FakeProcess(Process):
+    """A fake process with its descendants, and the truth about them.
+
+    It follows its script; `prints`, `exits` and `dies` make things happen by hand. One task takes
+    one step for each thing that happens, so that a schedule decides what comes between.
+
+    Attributes:
+        spec: As the launcher got it.
+        script: What the leader does.
+        command: The command as one text.
+        members: The leader, then its descendants.
+        emitted: All that the tree has written.
+        owed: The part of it that the capture has to hold at the end (C4).
+        sizes: Of its terminal, the newest last.
+    """
+
+    spec: Spec
+    script: Script
+    command: str
+    _pids: Iterator[int]
+    members: list[Member] = attrs.field(factory=list, init=False)
+    emitted: bytearray = attrs.field(factory=bytearray, init=False)
+    owed: bytearray = attrs.field(factory=bytearray, init=False)
+    sizes: list[Pty] = attrs.field(factory=list, init=False)
+    _capture: MemoryCapture = attrs.field(init=False)
+    _stdin: FakeStdin = attrs.field(init=False)
+    _agenda: Agenda = attrs.field(factory=Agenda, init=False)
+    _grown: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
+    # Shielded: the end of a task in the program under test does not end a process.
+    _scope: trio.CancelScope = attrs.field(
+        factory=partial(trio.CancelScope, shield=True), init=False
+    )
+    _ending: Ending | None = attrs.field(default=None, init=False)
+    _reported: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _empty: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _leftovers: tuple[Leftover, ...] = attrs.field(default=(), init=False)
+    _asked: bool = attrs.field(default=False, init=False)
+    _killed: bool = attrs.field(default=False, init=False)
+    _by_itself: bool = attrs.field(default=False, init=False)
+    _signalled: bool = attrs.field(default=False, init=False)
+    _lost: bool = attrs.field(default=False, init=False)
+    _trouble: str | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._capture = MemoryCapture(self.spec.output_limit, self.script.capacity)
+        self._stdin = FakeStdin(self._plan_reading)
+        if self.spec.pty is not None:
+            self.sizes.append(self.spec.pty)
+        self._start(self.script, self.command)
+        if self.script.helper_death is not None:
+            self._agenda.later(self.script.helper_death, self._helper_dies)
+        if not self._has_stdin_stream:
+            self._stdin.feed(self.spec.stdin if isinstance(self.spec.stdin, bytes) else b"")
+
+    def __repr__(self) -> str:
+        state = "alive" if self.alive else f"ended {self.returncode}"
+        return f"<FakeProcess {self.pid} {self.command!r} {state}>"
+
+    # The truth about it.
+
+    @property
+    def leader(self) -> Member:
+        """The process that was started."""
+        return self.members[0]
+
+    @property
+    def living(self) -> list[Member]:
+        """The processes of the tree that have not ended."""
+        return [member for member in self.members if member.alive]
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The arguments, the program's name first."""
+        return tuple(map(os.fsdecode, self.spec.argv))
+
+    @property
+    def received(self) -> bytes:
+        """What was sent to its standard input."""
+        return bytes(self._stdin.received)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the leader has not ended."""
+        return self.leader.alive
+
+    @property
+    def returncode(self) -> int | None:
+        """How the leader truly ended, also where nobody was told."""
+        return self.leader.returncode
+
+    @property
+    def signals(self) -> list[Sent]:
+        """What reached the leader while it lived."""
+        return self.leader.signals
+
+    @property
+    def ended_by(self) -> str | None:
+        """The signal that ended the leader; None if it ended by itself, or lives."""
+        return self.leader.ended_by
+
+    @property
+    def started_at(self) -> float:
+        """When the leader started, on trio's clock."""
+        return self.leader.started_at
+
+    @property
+    def ended_at(self) -> float | None:
+        """When the leader ended, on trio's clock."""
+        return self.leader.ended_at
+
+    # By hand.
+
+    def prints(self, data: bytes) -> None:
+        """Let the leader write.
+
+        Raises:
+            RuntimeError: It has ended.
+        """
+        self._check_alive()
+        self._print(self.leader, data)
+
+    def exits(self, code: int = 0) -> None:
+        """Let the leader exit by itself.
+
+        Raises:
+            RuntimeError: It has ended.
+        """
+        self._check_alive()
+        self._end(self.leader, code)
+
+    def dies(self, sig: int | str) -> None:
+        """Let the leader die by a signal that the library did not send.
+
+        Raises:
+            RuntimeError: It has ended.
+        """
+        self._check_alive()
+        name = signal_name(sig)
+        self._end(self.leader, -signal_number(name), name)
+
+    # The seam.
+
+    @property
+    def pid(self) -> int:
+        return self.leader.pid
+
+    @property
+    def capture(self) -> MemoryCapture:
+        return self._capture
+
+    @property
+    def stdin(self) -> FakeStdin | None:
+        return self._stdin if self._has_stdin_stream else None
+
+    async def wait(self) -> Ending:
+        await self._reported.wait()
+        assert self._ending is not None
+        return self._ending
+
+    def poll(self) -> Ending | None:
+        return self._ending
+
+    def kill(self, grace: float) -> None:
+        if self.living:
+            # In a step of its own: until the signal arrives, the leader may end by itself.
+            self._agenda.later(0, partial(self._ask, trio.current_time() + grace, "kill"))
+
+    def send_signal(self, number: int) -> None:
+        if self.alive:
+            self._agenda.later(0, partial(self._signal_group, signal_name(number)))
+
+    def resize(self, size: Pty) -> None:
+        self.sizes.append(size)
+
+    async def wait_empty(self) -> tuple[Leftover, ...]:
+        await self._empty.wait()
+        return self._leftovers
+
+    async def wait_output(self, size: int) -> None:
+        await trio.lowlevel.checkpoint()
+        while self._capture.size <= size and self._ending is None:
+            await self._grown.park()
+
+    def abandon(self) -> Ending:
+        self._give_up()
+        assert self._ending is not None
+        return self._ending
+
+    # The task.
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self) -> None:
+        """Let happen what is planned, one thing at a time, until nothing can follow."""
+        with self._scope:
+            while self.living or self._ending is None:
+                happen = await self._agenda.take()
+                happen()
+
+    def stop(self) -> None:
+        """The launcher is left: nothing happens any more, whatever lives."""
+        self._scope.cancel()
+
+    # What happens in the tree.
+
+    def _start(self, script: Script, name: str) -> None:
+        member = Member(next(self._pids), name, script, trio.current_time())
+        self.members.append(member)
+        delay = 0.0
+        for printing in script.output:
+            delay += printing.after
+            for index, chunk in enumerate(printing.chunks):
+                delay += printing.every if index else 0.0
+                self._agenda.later(delay, partial(self._print, member, chunk))
+        if script.returncode is not None and not script.echo:
+            self._agenda.later(delay + script.after, partial(self._end_as_scripted, member))
+        for index, descendant in enumerate(script.descendants, 1):
+            self._start(descendant, f"{name} / descendant {index}")
+
+    def _print(self, member: Member, data: bytes) -> None:
+        if not member.alive:
+            return
+        self.emitted += data
+        if self._is_captured:
+            self.owed += data
+            self._after_lag(partial(self._store, data))
+
+    @property
+    def _is_captured(self) -> bool:
+        kept = self.spec.background == "keep" and not self.alive
+        return self._ending is None and not kept
+
+    def _after_lag(self, action: Callable[[], object]) -> None:
+        if self.script.lag:
+            self._agenda.later(self.script.lag, action)
+        else:
+            action()
+
+    def _store(self, data: bytes) -> None:
+        if self._ending is not None:
+            return
+        self._capture.write(data)
+        self._grown.unpark_all()
+        limit = self.spec.output_limit
+        beyond = limit is not None and self._capture.size > limit
+        if beyond and self.spec.on_output_limit == "kill" and not self._asked:
+            self._trouble = f"output limit of {limit} bytes reached"
+            self._ask(trio.current_time() + self.spec.grace, "limit")
+
+    def _plan_reading(self) -> None:
+        self._agenda.later(0, self._read_stdin)
+
+    def _read_stdin(self) -> None:
+        if not (self.alive and self.script.echo):
+            return
+        if data := self._stdin.read():
+            self._print(self.leader, data)
+        if self._stdin.closed:
+            self._end_as_scripted(self.leader)
+
+    def _end_as_scripted(self, member: Member) -> None:
+        code = member.script.returncode
+        assert code is not None
+        self._end(member, code, signal_name(-code) if code < 0 else None)
+
+    def _end(self, member: Member, code: int, ended_by: str | None = None) -> None:
+        if not member.alive:
+            return
+        member.returncode = code
+        member.ended_by = ended_by
+        member.ended_at = trio.current_time()
+        if member is self.leader:
+            self._leader_ended()
+        if not self.living:
+            self._agenda.later(self.script.lag, self._tree_ended)
+
+    def _leader_ended(self) -> None:
+        self._by_itself = not self._signalled
+        self._stdin.hang_up()
+        if self.spec.background == "keep":
+            self._agenda.later(self.script.lag, self._report)
+        elif self.spec.background == "kill" and self.living:
+            self._agenda.later(SETTLE, self._end_leftovers)
+
+    def _tree_ended(self) -> None:
+        self._report()
+        self._empty.set()
+
+    # What reaches it from outside.
+
+    def _signal_group(self, name: str) -> None:
+        for member in self.living if self.alive else ():
+            if member is self.leader or not member.script.escaped:
+                self._deliver(member, name, "send_signal")
+
+    def _deliver(self, member: Member, name: str, by: Sender) -> None:
+        if not member.alive:
+            return
+        member.signals.append(Sent(name, trio.current_time(), by))
+        reaction = member.script.reaction(name)
+        end = partial(self._end, member, ended_by=name)
+        if name == "KILL":
+            self._die_of_kill(member)
+        elif reaction is None:
+            if name not in HARMLESS | STOPPING:
+                end(-signal_number(name))
+        elif reaction.code is not None:
+            self._agenda.later(reaction.after, partial(end, reaction.code))
+
+    def _die_of_kill(self, member: Member) -> None:
+        end = partial(self._end, member, -signal_number("KILL"), "KILL")
+        if member.script.unkillable_for:
+            self._agenda.later(member.script.unkillable_for, end)
+        else:
+            end()
+
+    def _end_leftovers(self) -> None:
+        if not self._asked:
+            self._ask(trio.current_time() + self.spec.grace, "background")
+
+    def _ask(self, until: float, by: Sender) -> None:
+        """The end of the tree is asked for, or sooner than before."""
+        self._signalled = self._signalled or (self.alive and by != "background")
+        if not self._asked and until > trio.current_time():
+            for name in ("TERM", "CONT"):
+                for member in self.living:
+                    self._deliver(member, name, by)
+        self._asked = True
+        self._agenda.at(until, partial(self._kill_tree, by))
+
+    def _kill_tree(self, by: Sender) -> None:
+        if self._killed:
+            return
+        self._killed = True
+        for member in self.living:
+            self._deliver(member, "KILL", by)
+        self._agenda.later(GIVE_UP, self._give_up)
+
+    def _helper_dies(self) -> None:
+        if self._ending is None:
+            self._lost = True
+            self._trouble = "the helper that looked after it was killed"
+        self._kill_tree("helper")
+
+    # What is told.
+
+    def _give_up(self) -> None:
+        self._leftovers = tuple(Leftover(m.pid, m.name) for m in self.living)
+        self._report()
+        self._empty.set()
+
+    def _report(self) -> None:
+        if self._ending is not None:
+            return
+        self._ending = Ending(
+            returncode=None if self._lost else self.returncode,
+            by_itself=self._by_itself,
+            size=self._capture.size,
+            leftovers=self._leftovers,
+            cut=bool(self.living),
+            output_error=self._capture.error,
+            trouble=self._trouble,
+        )
+        self._reported.set()
+        self._grown.unpark_all()
+
+    @property
+    def _has_stdin_stream(self) -> bool:
+        return self.spec.stdin is True or self.spec.pty is not None
+
+    def _check_alive(self) -> None:
+        if not self.alive:
+            raise RuntimeError(f"{self!r} has ended: it can do nothing more")
