@@ -208,7 +208,7 @@ class Launcher(abc.ABC):
 
     @property
     def needs_files(self) -> bool:
-        """Whether it starts real programs: directories, programs and files are checked for it."""
+        """Whether it starts real programs, so that directories and programs are checked for it."""
         return True
 
     @abc.abstractmethod
