@@ -36,6 +36,9 @@ python_use_unqualified_type_names = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 
+# Short for a union in an annotation; the text beside it says what it holds.
+nitpick_ignore = [("py:class", "Command"), ("py:class", "Reason")]
+
 # Names of other projects are not looked up: the build reads nothing from the network.
 _elsewhere = "|".join(["trio", "attrs", *sys.stdlib_module_names])
 nitpick_ignore_regex = [
