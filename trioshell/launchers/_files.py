@@ -117,7 +117,7 @@ class FileCapture(Capture):
             return self._kept, False
         fd = self._open_path()
         if fd is None and self._rescue is not None:
-            fd = self._rescue()
+            fd = self._ours(self._rescue())
         if fd is None:
             raise OutputLostError(f"the capture file {self.path!r} was deleted or replaced")
         return fd, True
@@ -126,6 +126,11 @@ class FileCapture(Capture):
         try:
             fd = os.open(self.path, _READ)
         except OSError:
+            return None
+        return self._ours(fd)
+
+    def _ours(self, fd: int | None) -> int | None:
+        if fd is None:
             return None
         status = os.fstat(fd)
         if self._identity in (None, (status.st_dev, status.st_ino)):

@@ -1,0 +1,211 @@
+"""The host's side of the fork server: starting it, asking it, and ending it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import Self
+
+import attrs
+import trio
+
+from .._exceptions import SpawnError
+from .._records import Leftover
+from ._helpers import messages
+from ._link import Link, make_link
+
+_HELPERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_helpers")
+
+# Seconds. The first one is for a machine that has to read Python from a slow disk.
+_START = 15.0
+_END = 1.0
+_BREATH = 0.005
+
+
+class HelperError(SpawnError):
+    """The helper processes cannot work on this system: nothing was started."""
+
+
+class ServerGone(Exception):
+    """The fork server has ended; another one may be started."""
+
+
+@attrs.define(eq=False)
+class ForkServer:
+    """A running fork server."""
+
+    _channel: messages.Channel
+    _process: subprocess.Popen[bytes]
+    _pidfd: int
+    _serial: int = 0
+    _sending: trio.Lock = attrs.field(factory=trio.Lock)
+
+    @classmethod
+    async def start(cls) -> Self:
+        """Start one and wait until it says that it works.
+
+        Raises:
+            HelperError: It does not.
+
+        Cancellation: none is left.
+        """
+        check_python()
+        try:
+            server = cls._popen()
+        except OSError as error:
+            what = f"the helper cannot be started: {error}"
+            raise HelperError(error.errno, what) from error
+        try:
+            with trio.fail_after(_START):
+                await server._greet()
+        except trio.TooSlowError:
+            server.kill()
+            raise HelperError(errno.ETIMEDOUT, "the helper did not answer") from None
+        except BaseException:
+            server.kill()
+            raise
+        return server
+
+    @classmethod
+    def _popen(cls) -> Self:
+        """Start it inline: a thread for it would cost more than it takes."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        program = [sys.executable, "-I", "-S", _HELPERS, "trioshell-forkserver", str(os.getpid())]
+        with contextlib.ExitStack() as undo, theirs:
+            undo.callback(ours.close)
+            process = subprocess.Popen(
+                program,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+            undo.callback(process.wait)
+            undo.callback(process.kill)
+            server = cls(messages.Channel(ours), process, os.pidfd_open(process.pid))
+            undo.pop_all()
+        return server
+
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        try:
+            return bool(self._channel.sock.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    async def fork(self) -> Link:
+        """Ask for a supervisor. What is sent on the link at once will reach it.
+
+        Raises:
+            ServerGone: The fork server has ended.
+            OSError: No descriptor is left.
+        """
+        self._serial += 1
+        link, theirs = make_link(self, self._serial)
+        try:
+            with theirs:
+                await self._send(messages.FORK, self._serial, None, theirs)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    async def clear(self, serial: int, *, kill: bool) -> tuple[Leftover, ...] | None:
+        """Wait until a supervisor is gone with everything it left.
+
+        Args:
+            serial: Its name.
+            kill: End it first.
+
+        Returns:
+            What could not be ended, or None if the fork server cannot tell: it has ended.
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours:
+            channel = messages.Channel(ours)
+            try:
+                with theirs:
+                    await self._send(messages.ASK, serial, kill, theirs)
+                while (answer := channel.next()) is None:
+                    await trio.lowlevel.wait_readable(ours)
+                    if not channel.receive():
+                        return None
+            except (ServerGone, OSError):
+                return None
+        return tuple(Leftover(pid, name) for pid, name in answer.body)
+
+    def give_up(self, serial: int) -> None:
+        """Have a supervisor killed with everything it has running, and do not wait for it."""
+        data = messages.encode(messages.ASK, serial, True, 1)
+        with contextlib.suppress(OSError):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                messages.send(self._channel.sock, data, [theirs.fileno()])
+
+    async def close(self) -> None:
+        """End it, and wait for that, about a second at most. Cancellation does not hinder it."""
+        with contextlib.suppress(OSError):
+            self._channel.sock.shutdown(socket.SHUT_RDWR)
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _END):
+            await trio.lowlevel.wait_readable(self._pidfd)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it now, if it has not ended, and free what is held for it."""
+        self._channel.sock.close()
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        os.close(self._pidfd)
+        self._process.wait()
+
+    async def _greet(self) -> None:
+        sock = self._channel.sock
+        while (hello := self._channel.next()) is None:
+            await trio.lowlevel.wait_readable(sock)
+            if not self._channel.receive():
+                raise HelperError(errno.ECHILD, "the helper ended instead of answering")
+        version, trouble = hello.body
+        if trouble:
+            raise HelperError(errno.ENOSYS, f"the helper cannot work here: {trouble}")
+        if version != messages.VERSION:
+            raise HelperError(errno.EPROTO, f"the helper speaks version {version}")
+
+    async def _send(self, kind: int, serial: int, body: object, given: socket.socket) -> None:
+        data = messages.encode(kind, serial, body, 1)
+        async with self._sending:
+            while True:
+                try:
+                    # So small that the socket takes it whole or not at all.
+                    messages.send(self._channel.sock, data, [given.fileno()])
+                    return
+                except BlockingIOError:
+                    await trio.lowlevel.wait_writable(self._channel.sock)
+                except OSError as error:
+                    if error.errno != errno.ETOOMANYREFS:
+                        raise ServerGone from error
+                    # Too many descriptors of this user are on their way to somebody.
+                    await trio.sleep(_BREATH)
+
+
+def check_python() -> None:
+    """Raise `HelperError` where there is no interpreter to run the helpers with.
+
+    In a frozen or embedding program `sys.executable` is that program: starting it would start
+    another one of it.
+    """
+    name = os.path.basename(sys.executable or "").lower()
+    if getattr(sys, "frozen", False) or not ("python" in name or "pypy" in name):
+        raise HelperError(errno.ENOENT, f"there is no Python to run helpers: {sys.executable!r}")
+    if not os.path.isfile(os.path.join(_HELPERS, "__main__.py")):
+        raise HelperError(errno.ENOENT, "the helpers are not installed as files", _HELPERS)
+

@@ -1,0 +1,174 @@
+"""The few calls that Python's `os` does not have, or not as we need them: through ctypes.
+
+Loaded once, in the fork server; supervisors share it by being forked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PR_SET_CHILD_SUBREAPER = 36
+_FALLOC_FL_KEEP_SIZE = 1
+_FALLOC_FL_PUNCH_HOLE = 2
+_SPAWN_FLAGS = 0x04 | 0x08 | 0x80  # SETSIGDEF, SETSIGMASK, SETSID
+_READ_WRITE = os.O_RDWR
+
+# Larger than the structures of any C library; their true sizes are nobody's contract.
+_OPAQUE = 1024
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_posix_spawn = _libc.posix_spawn
+_posix_spawn.argtypes = [
+    ctypes.POINTER(ctypes.c_int),
+    ctypes.c_char_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+]
+_fallocate = getattr(_libc, "fallocate64", _libc.fallocate)
+_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+
+
+def become_subreaper() -> None:
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise _last_error()
+
+
+def set_name(name: str) -> None:
+    """How ``ps`` and ``pkill`` see this process: at most 15 characters count."""
+    with open("/proc/self/comm", "w") as file:
+        file.write(name)
+
+
+def punch_hole(fd: int, start: int, length: int) -> None:
+    """Give the blocks of a range back to the file system; the file keeps its size.
+
+    Raises:
+        OSError: EOPNOTSUPP where the file system cannot.
+    """
+    flags = _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE
+    if _fallocate(fd, flags, start, length) != 0:
+        raise _last_error()
+
+
+def spawn(
+    executable: bytes,
+    argv: Sequence[bytes],
+    env: Sequence[bytes],
+    *,
+    stdin: int | None,
+    output: int,
+    terminal: bytes | None,
+) -> int:
+    """Start a session leader with default signals, an empty mask and descriptors 0 to 2 alone.
+
+    `os.posix_spawn` is not used because it cannot be told to reset signals 32 and 33, which the C
+    library otherwise leaves *ignored* in the child. This still is the vfork path, whose cost does
+    not depend on our size.
+
+    Args:
+        executable: Absolute, or relative to the working directory.
+        argv: The arguments.
+        env: ``NAME=value`` strings.
+        stdin: Becomes descriptor 0; not used with a terminal.
+        output: Becomes descriptors 1 and 2; not used with a terminal.
+        terminal: Path of a terminal to be all three. A session leader that opens one gets it as
+            its controlling terminal.
+
+    Raises:
+        OSError: It could not be started.
+    """
+    actions = _Actions()
+    try:
+        if terminal is not None:
+            actions.open(0, terminal)
+            actions.dup2(0, 1)
+            actions.dup2(0, 2)
+        else:
+            assert stdin is not None
+            actions.dup2(stdin, 0)
+            actions.dup2(output, 1)
+            actions.dup2(output, 2)
+        return _spawn(executable, argv, env, actions)
+    finally:
+        actions.destroy()
+
+
+def _spawn(executable: bytes, argv: Sequence[bytes], env: Sequence[bytes], actions: _Actions) -> int:
+    pid = ctypes.c_int()
+    number = _posix_spawn(
+        ctypes.byref(pid),
+        executable,
+        actions.pointer,
+        ctypes.addressof(_attributes),
+        (ctypes.c_char_p * (len(argv) + 1))(*argv),
+        (ctypes.c_char_p * (len(env) + 1))(*env),
+    )
+    if number != 0:
+        raise OSError(number, os.strerror(number))
+    return pid.value
+
+
+class _Actions:
+    """What happens to descriptors between fork and exec."""
+
+    def __init__(self) -> None:
+        self._memory = ctypes.create_string_buffer(_OPAQUE)
+        self.pointer = ctypes.addressof(self._memory)
+        _check(_actions_init(self.pointer))
+
+    def open(self, fd: int, path: bytes) -> None:
+        _check(_actions_open(self.pointer, fd, path, _READ_WRITE, 0))
+
+    def dup2(self, source: int, target: int) -> None:
+        _check(_actions_dup2(self.pointer, source, target))
+
+    def destroy(self) -> None:
+        _actions_destroy(self.pointer)
+
+
+_actions_init = _libc.posix_spawn_file_actions_init
+_actions_init.argtypes = [ctypes.c_void_p]
+_actions_open = _libc.posix_spawn_file_actions_addopen
+_actions_open.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_int,
+    ctypes.c_uint,
+]
+_actions_dup2 = _libc.posix_spawn_file_actions_adddup2
+_actions_dup2.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+_actions_destroy = _libc.posix_spawn_file_actions_destroy
+_actions_destroy.argtypes = [ctypes.c_void_p]
+
+
+def _make_attributes() -> ctypes.Array[ctypes.c_char]:
+    attributes = ctypes.create_string_buffer(_OPAQUE)
+    every_signal = ctypes.create_string_buffer(b"\xff" * _OPAQUE, _OPAQUE)
+    no_signal = ctypes.create_string_buffer(_OPAQUE)
+    pointer = ctypes.c_void_p(ctypes.addressof(attributes))
+    _check(_libc.posix_spawnattr_init(pointer))
+    _check(_libc.posix_spawnattr_setsigdefault(pointer, every_signal))
+    _check(_libc.posix_spawnattr_setsigmask(pointer, no_signal))
+    _check(_libc.posix_spawnattr_setflags(pointer, ctypes.c_short(_SPAWN_FLAGS)))
+    return attributes
+
+
+def _check(number: int) -> None:
+    if number != 0:
+        raise OSError(number, os.strerror(number))
+
+
+def _last_error() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
+
+
+_attributes = _make_attributes()

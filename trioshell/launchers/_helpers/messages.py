@@ -1,0 +1,149 @@
+"""What the host and its helpers say to each other, and how it is framed.
+
+A message is a header (length, number, kind, how many descriptors) and a marshalled body. A stream
+socket and a length, because a command and its environment may be 2 MiB and a packet socket takes
+no more than its buffer. `marshal` at a fixed version, because it is fast, needs no import, and
+knows bytes and integers without conversion; both ends are ours.
+
+Numbers say which shell of a supervisor is meant. A supervisor serves one shell after another, and
+a message that was on its way when a shell ended must not reach the next one.
+
+Host to fork server::
+
+    FORK   serial, one descriptor: the supervisor's end of its socket
+    ASK    serial, one descriptor: where to answer CLEARED; body True: kill that supervisor first
+
+Fork server to host::
+
+    HELLO    version, and why it cannot work or ""
+    CLEARED  leftovers: nothing that the supervisor left is alive, except these
+
+Host to supervisor::
+
+    SPAWN   what to run; descriptors: capture file, then stdin, terminal, working directory
+            as far as the body says
+    KILL    grace in seconds
+    SIGNAL  number
+    WATCH   size: say GREW once when there is more output than that
+
+Supervisor to host::
+
+    STARTED  supervisor's pid, leader's pid, the capture file's descriptor in the supervisor
+    FAILED   errno, what could not be done
+    GREW     size
+    ENDED    how it ended; the capture file's descriptor if its path is gone
+    EMPTY    leftovers: what ``background="keep"`` kept is gone, except these
+"""
+
+from __future__ import annotations
+
+import array
+import marshal
+import socket
+import struct
+
+TYPE_CHECKING = False  # `typing` takes longer to import than everything else here
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+VERSION = 1
+
+FORK, ASK, HELLO, CLEARED, SPAWN, KILL, SIGNAL, WATCH, STARTED, FAILED, GREW, ENDED, EMPTY = range(
+    1, 14
+)
+
+_HEADER = struct.Struct("<IIBB")
+_MARSHAL = 4
+_MAX_DESCRIPTORS = 8
+_ANCILLARY = socket.CMSG_SPACE(_MAX_DESCRIPTORS * 4)
+_RECEIVE = 65536
+
+
+class Message:
+    """One message as it arrived. Whoever takes it owns its descriptors.
+
+    Attributes:
+        kind: One of the constants above.
+        number: Which shell, or which supervisor, it is about.
+        body: What it says.
+        fds: The descriptors that came with it.
+        whole: All of them did; a receiver that has too many open loses them.
+    """
+
+    __slots__ = ("body", "fds", "kind", "number", "whole")
+
+    def __init__(self, kind: int, number: int, body: Any, fds: list[int], whole: bool) -> None:
+        self.kind = kind
+        self.number = number
+        self.body = body
+        self.fds = fds
+        self.whole = whole
+
+
+def encode(kind: int, number: int, body: object = None, descriptors: int = 0) -> bytes:
+    data = marshal.dumps(body, _MARSHAL)
+    return _HEADER.pack(len(data), number, kind, descriptors) + data
+
+
+class Channel:
+    """One end of a stream socket that carries messages. Either end may be non-blocking."""
+
+    __slots__ = ("_buffer", "_fds", "sock")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._buffer = bytearray()
+        self._fds: list[int] = []
+
+    def receive(self) -> bool:
+        """Take in what has arrived. False when the other end is gone.
+
+        Raises:
+            BlockingIOError: Nothing has arrived, and the socket does not block.
+            ConnectionResetError: The other end is gone without having read what we sent.
+        """
+        data, ancillary, _, _ = self.sock.recvmsg(
+            _RECEIVE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC
+        )
+        self._buffer += data
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                # An incomplete number at the end: the kernel cut the list.
+                self._fds += array.array("i", content[: len(content) // 4 * 4])
+        return bool(data)
+
+    def has_next(self) -> bool:
+        """Whether a message is here as a whole."""
+        if len(self._buffer) < _HEADER.size:
+            return False
+        return len(self._buffer) >= _HEADER.size + _HEADER.unpack_from(self._buffer)[0]
+
+    def next(self) -> Message | None:
+        """Take the next message that is here as a whole."""
+        if not self.has_next():
+            return None
+        length, number, kind, descriptors = _HEADER.unpack_from(self._buffer)
+        end = _HEADER.size + length
+        body = marshal.loads(self._buffer[_HEADER.size : end])
+        del self._buffer[:end]
+        fds, self._fds = self._fds[:descriptors], self._fds[descriptors:]
+        return Message(kind, number, body, fds, len(fds) == descriptors)
+
+    def send(self, kind: int, number: int, body: object = None, fds: Iterable[int] = ()) -> None:
+        """Send a small message at once, from a helper.
+
+        A host that does not read cannot block us: there are a handful of messages per shell, and
+        the socket's buffer holds thousands.
+        """
+        fds = list(fds)
+        send(self.sock, encode(kind, number, body, len(fds)), fds)
+
+
+def send(sock: socket.socket, data: bytes | memoryview, fds: Iterable[int] = ()) -> int:
+    """Send as much of a message as the socket takes, its descriptors with the first byte."""
+    fds = array.array("i", fds)
+    if not fds:
+        return sock.send(data, socket.MSG_NOSIGNAL)
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
+    return sock.sendmsg([data], rights, socket.MSG_NOSIGNAL)

@@ -1,0 +1,67 @@
+"""What killed supervisors have left to the fork server, and its end."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import killing, procfs
+
+# Two looks: a list of children that is read while it changes can lack an entry.
+_CLEAN_LOOKS = 2
+_STOPPING = 0.25
+_GIVE_UP = 1.0
+
+
+class Orphans:
+    """Children of the fork server that are no supervisors.
+
+    Attributes:
+        ended: None is left, except those that may not be signalled.
+    """
+
+    def __init__(self) -> None:
+        self.ended = True
+        self._clean = 0
+        self._give_up = 0.0
+        self._refused: dict[tuple[int, int], procfs.Process] = {}
+
+    def expect(self) -> None:
+        """A supervisor died in an unusual way: there may be some."""
+        self.ended = False
+        self._clean = 0
+        self._give_up = time.monotonic() + _GIVE_UP
+
+    def end(self, supervisors: frozenset[int]) -> None:
+        """Kill them. To be repeated until `ended`; the caller reaps."""
+        if self.ended:
+            return
+
+        def find() -> list[procfs.Process]:
+            return self._find(supervisors)
+
+        found = find()
+        self._clean = 0 if found else self._clean + 1
+        if self._clean >= _CLEAN_LOOKS:
+            self.ended = True
+        elif found and time.monotonic() > self._give_up:
+            self._refused.update((process.identity, process) for process in found)
+        elif found:
+            killing.stop_and_kill(find, time.monotonic() + _STOPPING)
+
+    def refused(self) -> list[tuple[int, str]]:
+        """Pid and name of those that live and could not be ended."""
+        now = (procfs.look(pid) for pid, _ in self._refused)
+        return [
+            (process.pid, process.name)
+            for process in now
+            if process is not None and process.identity in self._refused and not process.dead
+        ]
+
+    def _find(self, supervisors: frozenset[int]) -> list[procfs.Process]:
+        below = procfs.descendants(os.getpid(), skip=supervisors)
+        return [
+            process
+            for process in below
+            if not process.dead and process.identity not in self._refused
+        ]

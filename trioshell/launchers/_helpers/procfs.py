@@ -1,0 +1,142 @@
+"""What the kernel tells of processes, and who is a child of whom."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LARGEST_STAT = 4096
+
+
+class Process:
+    """A process as it was seen at one moment.
+
+    Its identity is ``(pid, start)``: the number alone may be given to somebody else, but not
+    within the clock tick in which the first owner started.
+    """
+
+    __slots__ = ("dead", "group", "name", "parent", "pid", "session", "start")
+
+    def __init__(self, pid: int, stat: bytes) -> None:
+        # The name stands in parentheses and may contain any byte, also parentheses.
+        left, right = stat.index(b"("), stat.rindex(b")")
+        fields = stat[right + 2 :].split()
+        self.pid = pid
+        self.name = os.fsdecode(stat[left + 1 : right])
+        self.parent = int(fields[1])
+        self.group = int(fields[2])
+        self.session = int(fields[3])
+        self.start = int(fields[19])  # in clock ticks since boot
+        # A first thread that has ended looks like a zombie while other threads live on.
+        self.dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.pid, self.start
+
+
+def look(pid: int) -> Process | None:
+    """The process with this number now, or None."""
+    stat = _read(f"/proc/{pid}/stat")
+    return Process(pid, stat) if stat else None
+
+
+def everybody() -> Iterator[Process]:
+    """Every process that can be seen."""
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and (process := look(int(name))) is not None:
+            yield process
+
+
+def environment(pid: int) -> bytes:
+    """The environment a process was started with, ``NAME=value`` ended by NULs each."""
+    return _read(f"/proc/{pid}/environ", whole=True)
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process: of all its threads, each of which has its own list."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    if not _HAS_CHILDREN_FILES:
+        return [process.pid for process in everybody() if process.parent == pid]
+    numbers = b"".join(
+        _read(f"/proc/{pid}/task/{thread}/children", whole=True) for thread in threads
+    )
+    return [int(number) for number in numbers.split()]
+
+
+def descendants(root: int, skip: frozenset[int] = frozenset()) -> list[Process]:
+    """Everything below a process that cannot go away by itself: ourselves, or a pinned child.
+
+    Only what is certain to descend from it is returned. A number read from a list of children may
+    be somebody else's a moment later, and so may the number of the parent whose list was read:
+    therefore the child must name the parent, and the parent must still be the one it was *after*
+    that. What is missed in this way is found by the next look.
+
+    Args:
+        root: The process to start from; not part of the answer.
+        skip: Children that are left out together with all below them.
+    """
+    found: list[Process] = []
+    parents: list[tuple[int, int]] = [(root, 0)]
+    for pid, start in parents:
+        below = [look(child) for child in children(pid) if child not in skip]
+        family = [child for child in below if child is not None and child.parent == pid]
+        if family and pid != root:
+            parent = look(pid)
+            if parent is None or parent.start != start:
+                continue
+        found += family
+        parents += [child.identity for child in family]
+    return found
+
+
+class OwnChildren:
+    """The list of this process's children, kept open: asked at the end of every shell."""
+
+    def __init__(self) -> None:
+        self._fd = -1
+        if _HAS_CHILDREN_FILES:
+            own = os.getpid()
+            self._fd = os.open(f"/proc/{own}/task/{own}/children", os.O_RDONLY | os.O_CLOEXEC)
+
+    def get(self) -> list[int]:
+        if self._fd == -1:
+            return children(os.getpid())
+        return [int(number) for number in _read_on(self._fd).split()]
+
+    def close(self) -> None:
+        if self._fd != -1:
+            os.close(self._fd)
+
+
+# A kernel built without CONFIG_PROC_CHILDREN lacks them; then all of /proc is looked through.
+_HAS_CHILDREN_FILES = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+
+
+def _read(path: str, *, whole: bool = False) -> bytes:
+    """A file of /proc; empty if the process is gone or not ours to look at."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return _read_on(fd) if whole else os.read(fd, _LARGEST_STAT)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def _read_on(fd: int) -> bytes:
+    parts: list[bytes] = []
+    offset = 0
+    while part := os.pread(fd, 65536, offset):
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)

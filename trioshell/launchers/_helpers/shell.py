@@ -1,0 +1,232 @@
+"""One shell under a supervisor: from its start to the report that it ended.
+
+Stages::
+
+    RUNNING --the leader ended, others live--> SETTLING --50 ms--> ASKED --grace--> KILLING
+    RUNNING --------------------- kill --------------------------> ASKED --grace--> KILLING
+
+In every stage an empty tree is the end. ``background`` says what the leader's end does while
+others live: "kill" goes to SETTLING, "wait" stays where it is, "keep" reports the end at once and
+then stays where it is, throwing away what is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import time
+
+from . import messages, starting
+from .pumping import Pump
+from .storing import LimitedStore, Store
+from .tree import Tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from .procfs import OwnChildren
+
+RUNNING, SETTLING, ASKED, KILLING = range(4)
+
+# What a leader leaves behind may be about to end by itself: `> >(tee log)`, a pipeline's tail.
+_SETTLE = 0.05
+# How often SIGKILL is repeated, and for how long. Who lives then may not be signalled by us.
+_REPEAT = 0.01
+_GIVE_UP = 1.0
+
+
+class Shell:
+    """One running command.
+
+    Attributes:
+        number: Which shell of this supervisor it is.
+        tree: Its processes.
+        pump: Its output.
+        due: When `act` has something to do, a moment of `time.monotonic`.
+        done: Everything has been said.
+        clean: Nothing is left, so that this supervisor may serve another shell.
+    """
+
+    def __init__(
+        self,
+        channel: messages.Channel,
+        spawn: messages.Message,
+        null: int,
+        own_children: OwnChildren,
+    ) -> None:
+        """Start the command.
+
+        Raises:
+            StartError: It could not be started. The descriptors stay the caller's.
+        """
+        request: dict[str, Any] = spawn.body
+        self.due = math.inf
+        self.done = False
+        self.clean = True
+        self._channel = channel
+        self.number = spawn.number
+        self._request = request
+        self._file = spawn.fds[0]
+        self._identity = _identity(os.fstat(self._file))
+        self._stage = RUNNING
+        self._give_up = math.inf
+        self._watched = math.inf
+        self._by_itself = True
+        self._drained = False
+        self._reported = False
+        self._trouble: str | None = None
+        source, leader = starting.start(request, spawn.fds[1:], null)
+        self.tree = Tree(leader, own_children)
+        store = _make_store(self._file, null, request["limit"])
+        self.pump = Pump(source, store, terminal=request["terminal"] is not None)
+        self._say(messages.STARTED, (os.getpid(), leader, self._file))
+
+    def kill(self, grace: float) -> None:
+        """End the tree, or end it sooner."""
+        self.tree.reap()
+        if not self.tree.leader_ended:
+            self._by_itself = False
+        until = time.monotonic() + grace
+        if self._stage < ASKED:
+            self._ask(until)
+        elif self._stage == ASKED:
+            self.due = min(self.due, until)
+
+    def signal(self, number: int) -> None:
+        """Pass on a signal to the leader's group."""
+        self.tree.reap()
+        if not self.tree.leader_ended:
+            self.tree.signal_group(number)
+
+    def watch(self, size: int) -> None:
+        """Say GREW once when there is more output than this."""
+        self._watched = size
+        self._tell_growth()
+
+    def output(self) -> None:
+        """The output can be read."""
+        self.pump.step()
+        self._tell_growth()
+        limit = self._request["limit"]
+        if limit is not None and self.pump.store.size > limit and self._request["kill_at_limit"]:
+            self._kill_for_output(limit)
+
+    def act(self) -> None:
+        """Look at the tree, and do what is due."""
+        self.tree.reap()
+        if self.tree.leader_ended and not self._drained:
+            self._drained = True
+            self.pump.drain()
+            self._leader_ended()
+        if self.tree.empty:
+            self._end()
+        elif time.monotonic() >= self.due:
+            self._next_stage()
+
+    def close(self) -> None:
+        self.pump.close()
+        os.close(self._file)
+
+    def _leader_ended(self) -> None:
+        if self.tree.empty:
+            return
+        background = self._request["background"]
+        if background == "keep":
+            self.tree.release()
+            self.tree.reap()
+            if not self.tree.empty:
+                self._report()
+        elif background == "kill" and self._stage == RUNNING:
+            self._stage = SETTLING
+            self.due = time.monotonic() + _SETTLE
+
+    def _next_stage(self) -> None:
+        now = time.monotonic()
+        if self._stage == SETTLING:
+            self._ask(now + self._request["grace"])
+        elif self._stage == ASKED:
+            self._stage = KILLING
+            self._give_up = now + _GIVE_UP
+            self._kill()
+        elif now < self._give_up:
+            self._kill()
+        else:
+            self._end()
+
+    def _ask(self, until: float) -> None:
+        self._stage = ASKED
+        self.due = until
+        if until > time.monotonic():
+            hang_up = [signal.SIGHUP] if self._request["terminal"] else []
+            self.tree.ask(*hang_up, signal.SIGTERM, signal.SIGCONT)
+
+    def _kill(self) -> None:
+        self.tree.kill()
+        self.due = time.monotonic() + _REPEAT
+
+    def _kill_for_output(self, limit: int) -> None:
+        if self._trouble is None and self._stage == RUNNING:
+            self._trouble = f"output limit of {limit} bytes reached"
+            self.kill(self._request["grace"])
+
+    def _end(self) -> None:
+        """Nothing is left, or nothing that we can end."""
+        self.done = True
+        self.clean = self.tree.empty
+        if self._reported:
+            self._say(messages.EMPTY, self._leftovers())
+        else:
+            self.pump.finish()
+            self._report()
+
+    def _leftovers(self) -> list[tuple[int, str]]:
+        if self.tree.empty or not self.done:
+            return []
+        return [(process.pid, process.name) for process in self.tree.alive()]
+
+    def _report(self) -> None:
+        self._reported = True
+        store, tree = self.pump.store, self.tree
+        store.trim()
+        body = {
+            "status": tree.status,
+            "by_itself": self._by_itself,
+            "size": store.size,
+            "usage": (tree.user, tree.system, tree.max_rss),
+            "leftovers": self._leftovers(),
+            "kept": not self.done,
+            "clean": self.clean,
+            "cut": not self.pump.ended,
+            "output_error": store.error,
+            "trouble": self._trouble,
+        }
+        fds = [] if self._has_path() else [self._file]
+        self._say(messages.ENDED, body, fds)
+        self.pump.store.stop()
+
+    def _has_path(self) -> bool:
+        try:
+            return _identity(os.stat(self._request["path"])) == self._identity
+        except OSError:
+            return False
+
+    def _tell_growth(self) -> None:
+        if self.pump.store.size > self._watched:
+            self._watched = math.inf
+            self._say(messages.GREW, self.pump.store.size)
+
+    def _say(self, kind: int, body: object, fds: Sequence[int] = ()) -> None:
+        with contextlib.suppress(OSError):  # a host that is gone is noticed by the loop
+            self._channel.send(kind, self.number, body, fds)
+
+
+def _make_store(file: int, null: int, limit: int | None) -> Store:
+    return Store(file, null) if limit is None else LimitedStore(file, null, limit)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

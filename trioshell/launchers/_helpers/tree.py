@@ -1,0 +1,111 @@
+"""A leader and everything below it: who is alive, what it consumed, and how it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from . import killing, procfs
+
+_STOPPING = 0.5
+
+
+class Tree:
+    """All descendants of this process, a child subreaper that has started one leader.
+
+    The leader is left unreaped for as long as its group may have to be signalled: until then
+    neither its number nor its group's can be given to anybody else.
+
+    Attributes:
+        leader: The leader's pid.
+        leader_ended: It has; seen without reaping it.
+        empty: Nothing is left: said by the kernel, not concluded.
+        status: The leader's raw wait status, or None.
+    """
+
+    def __init__(self, leader: int, own_children: procfs.OwnChildren) -> None:
+        self.leader = leader
+        self.leader_ended = False
+        self.empty = False
+        self.status: int | None = None
+        self.user = 0.0
+        self.system = 0.0
+        self.max_rss = 0
+        self._own_children = own_children
+        self._pinned = True
+
+    def reap(self) -> None:
+        """Collect whoever is dead; the leader only when nobody else is left, or it is released."""
+        while not self.empty:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                self.empty = True
+                return
+            if found is None:
+                return
+            if found.si_pid == self.leader:
+                self.leader_ended = True
+                # The kernel shows the first dead child only. A pinned leader hides the others.
+                if self._pinned and self._reap_others():
+                    return
+                self._pinned = False
+            self._collect(found.si_pid)
+
+    def release(self) -> None:
+        """The group will not be signalled any more, so the leader need not stay unreaped."""
+        self._pinned = False
+
+    def signal_group(self, *numbers: int) -> None:
+        """Signal the leader's group, where its number is certain to be ours."""
+        if not self._pinned:
+            return
+        for number in numbers:
+            try:
+                os.killpg(self.leader, number)
+            except OSError:
+                pass  # nobody in it is alive, or nobody in it is ours to signal
+
+    def ask(self, *numbers: int) -> None:
+        """Signal everybody once, also who left the group."""
+        self.signal_group(*numbers)
+        for process in self.alive():
+            if not (self._pinned and process.group == self.leader):
+                killing.send(process, *numbers)
+
+    def kill(self) -> None:
+        """Make sure that everybody is dying now. To be repeated until `empty`."""
+        if self._pinned:
+            # A SIGKILL to a group cannot be outrun by forks inside of it. Mostly this is all:
+            # the next call, if it comes to that, finds those that had left the group.
+            self.signal_group(signal.SIGKILL)
+            self.release()
+            return
+        killing.stop_and_kill(self.alive, time.monotonic() + _STOPPING)
+
+    def alive(self) -> list[procfs.Process]:
+        """Everybody who is not dead, as far as one look can tell."""
+        return [process for process in procfs.descendants(os.getpid()) if not process.dead]
+
+    def _reap_others(self) -> bool:
+        """Collect the dead among the other children. Returns whether any is left."""
+        left = False
+        for pid in self._own_children.get():
+            if pid != self.leader and not self._collect(pid):
+                left = True
+        return left
+
+    def _collect(self, pid: int) -> bool:
+        try:
+            dead, status, usage = os.wait4(pid, os.WNOHANG)
+        except ChildProcessError:
+            return True
+        if dead == 0:
+            return False
+        self.user += usage.ru_utime
+        self.system += usage.ru_stime
+        self.max_rss = max(self.max_rss, usage.ru_maxrss * 1024)
+        if pid == self.leader:
+            self.status = status
+        return True

@@ -1,0 +1,170 @@
+"""The host's end of one supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from ._helpers import messages
+
+if TYPE_CHECKING:
+    from ._forkserver import ForkServer
+
+
+class LinkLost(Exception):
+    """The supervisor at the other end is gone.
+
+    Attributes:
+        unheard: It cannot have read the last message that was sent to it.
+    """
+
+    def __init__(self, *, unheard: bool) -> None:
+        super().__init__(unheard)
+        self.unheard = unheard
+
+
+@attrs.define(eq=False)
+class Link:
+    """A socket to a supervisor, which serves one shell after another.
+
+    Attributes:
+        server: The fork server that forked it, and inherits what it leaves.
+        serial: Its name there.
+        number: Of its current shell. Whatever is said about an earlier one is ignored.
+    """
+
+    server: ForkServer
+    serial: int
+    _channel: messages.Channel
+    number: int = 0
+    _broken: bool = False
+
+    async def send(self, kind: int, body: object, fds: Sequence[int] = ()) -> None:
+        """Send a message of any size.
+
+        Raises:
+            LinkLost: The supervisor is gone.
+
+        Cancellation: part of it may have been sent, so that the link is of no more use.
+        """
+        sock = self._channel.sock
+        rest = memoryview(messages.encode(kind, self.number, body, len(fds)))
+        self._broken = True
+        try:
+            while True:
+                try:
+                    rest = rest[messages.send(sock, rest, fds) :]
+                    fds = ()
+                except BlockingIOError:
+                    await trio.lowlevel.wait_writable(sock)
+                if not rest:
+                    self._broken = False
+                    return
+        except OSError as error:
+            raise LinkLost(unheard=True) from error
+
+    def post(self, kind: int, body: object) -> None:
+        """Send a small message now. A supervisor that is gone, or stuck, does not get it."""
+        # Whoever reads the link sees its end; a supervisor that is stuck will be abandoned.
+        with contextlib.suppress(OSError):
+            messages.send(self._channel.sock, messages.encode(kind, self.number, body))
+
+    async def receive(self) -> messages.Message:
+        """The next message about the current shell.
+
+        Raises:
+            LinkLost: The supervisor is gone.
+
+        Cancellation: nothing is lost.
+        """
+        if self._channel.has_next():
+            await trio.lowlevel.checkpoint()
+        while (message := self.take()) is None:
+            await trio.lowlevel.wait_readable(self._channel.sock)
+            self._listen()
+        return message
+
+    def take(self) -> messages.Message | None:
+        """The next message about the current shell, if it has been read from the socket."""
+        while (message := self._channel.next()) is not None:
+            if message.number == self.number:
+                return message
+        return None
+
+    def look(self) -> None:
+        """Read what has arrived, without waiting. The end is left for `receive` to find."""
+        with contextlib.suppress(BlockingIOError, LinkLost):
+            self._listen()
+
+    async def call_off(self) -> bool:
+        """End the shell that was just sent here, wherever its start has got to.
+
+        Returns:
+            Whether the supervisor is free for another shell.
+        """
+        if self._broken:
+            return False
+        self.post(messages.KILL, 0.0)
+        with contextlib.suppress(LinkLost):
+            while True:
+                message = await self.receive()
+                for fd in message.fds:
+                    os.close(fd)
+                match message.kind:
+                    case messages.FAILED:
+                        return True
+                    case messages.EMPTY:
+                        return not message.body
+                    case messages.ENDED if not message.body["kept"]:
+                        return bool(message.body["clean"])
+        return False
+
+    def let_go(self) -> None:
+        """Nothing more is wanted of the supervisor: it ends, and with it whatever it has running.
+
+        A shutdown and not only a close, because a forked worker of this program may hold a
+        copy of the socket.
+        """
+        with contextlib.suppress(OSError):
+            self._channel.sock.shutdown(socket.SHUT_WR)
+
+    async def wait_gone(self) -> None:
+        """After `let_go`: wait until the supervisor has ended, and free the socket."""
+        with self._channel.sock:
+            with contextlib.suppress(LinkLost):
+                while True:
+                    await self.receive()
+
+    def close(self) -> None:
+        self.let_go()
+        self._channel.sock.close()
+
+    def _listen(self) -> None:
+        try:
+            here = self._channel.receive()
+        except BlockingIOError:
+            raise
+        except ConnectionResetError as error:
+            # Linux says this, and not just "end", if the other end was closed with unread
+            # messages in it.
+            raise LinkLost(unheard=True) from error
+        if not here:
+            raise LinkLost(unheard=False)
+
+
+def make_link(server: ForkServer, serial: int) -> tuple[Link, socket.socket]:
+    """A new link, and the end that a supervisor is to get.
+
+    Raises:
+        OSError: No descriptor is left.
+    """
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    return Link(server, serial, messages.Channel(ours)), theirs
+

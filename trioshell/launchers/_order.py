@@ -1,0 +1,131 @@
+"""A command made ready to be sent to a supervisor, and what the host keeps of its input."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import termios
+from typing import Any, Self
+
+import attrs
+
+from ._seam import Spec
+from ._stdin import StdinFeeder, StdinStream
+
+
+@attrs.define(eq=False)
+class Inputs:
+    """What a command reads from, seen from the host. Any of it may be missing.
+
+    Attributes:
+        stream: For others to send to.
+        feeder: Sends bytes that were given beforehand.
+        terminal: The master side of a terminal.
+    """
+
+    stream: StdinStream | None = None
+    feeder: StdinFeeder | None = None
+    terminal: int | None = None
+
+    def close(self) -> None:
+        """The shell has ended: nobody may be kept waiting for it to read."""
+        if self.stream is not None:
+            self.stream.hang_up()
+        if self.feeder is not None:
+            self.feeder.close()
+        if self.terminal is not None:
+            os.close(self.terminal)
+            self.terminal = None
+
+
+@attrs.define(eq=False)
+class Order:
+    """The body and the descriptors of a SPAWN message.
+
+    Attributes:
+        body: See `messages`.
+        fds: The capture file first. It and the master of a terminal are not owned.
+        inputs: The host's part.
+    """
+
+    body: dict[str, Any]
+    fds: list[int]
+    inputs: Inputs = attrs.field(factory=Inputs)
+    _theirs: list[int] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, spec: Spec, path: str, file: int) -> Self:
+        """Open what the command needs.
+
+        Args:
+            spec: The command.
+            path: Of the capture file.
+            file: A descriptor of the capture file, which stays the caller's.
+
+        Raises:
+            OSError: Something cannot be opened. Nothing is left open.
+        """
+        body = {
+            "argv": spec.argv,
+            "executable": spec.executable,
+            "env": [b"%b=%b" % item for item in spec.env.items()],
+            "cwd": spec.cwd,
+            "stdin": spec.stdin is not None and spec.pty is None,
+            "terminal": None,
+            "path": path,
+            "background": spec.background,
+            "grace": float(spec.grace),
+            "limit": spec.output_limit,
+            "kill_at_limit": spec.on_output_limit == "kill",
+        }
+        order = cls(body, [file])
+        with contextlib.ExitStack() as undo:
+            undo.callback(order.close)
+            if spec.pty is not None:
+                order._open_terminal(spec)
+            elif spec.stdin is not None:
+                order._open_pipe(spec.stdin)
+            if spec.cwd is None:
+                order._give(os.open(".", os.O_PATH | os.O_DIRECTORY))
+            undo.pop_all()
+        return order
+
+    def close_theirs(self) -> None:
+        """The supervisor has its copies."""
+        while self._theirs:
+            os.close(self._theirs.pop())
+
+    def close(self) -> None:
+        """The command will not be started."""
+        self.close_theirs()
+        self.inputs.close()
+
+    def _give(self, fd: int) -> None:
+        self._theirs.append(fd)
+        self.fds.append(fd)
+
+    def _open_pipe(self, stdin: bytes | bool) -> None:
+        theirs, ours = os.pipe()
+        self._give(theirs)
+        os.set_blocking(ours, False)
+        if isinstance(stdin, bytes):
+            self.inputs.feeder = StdinFeeder.of(ours, stdin, terminal=False)
+        else:
+            self.inputs.stream = StdinStream.of(ours, terminal=False)
+
+    def _open_terminal(self, spec: Spec) -> None:
+        assert spec.pty is not None
+        master, slave = os.openpty()
+        # Somebody has to hold the other side until the command has opened it by its name.
+        self._theirs.append(slave)
+        self.inputs.terminal = master
+        self.fds.append(master)
+        # All copies of the master share this; the supervisor must never wait in a read.
+        os.set_blocking(master, False)
+        termios.tcsetwinsize(slave, (spec.pty.rows, spec.pty.columns))
+        self.body["terminal"] = os.fsencode(os.ttyname(slave))
+        copy = os.dup(master)
+        if isinstance(spec.stdin, bytes):
+            self.inputs.feeder = StdinFeeder.of(copy, spec.stdin, terminal=True)
+        else:
+            self.inputs.stream = StdinStream.of(copy, terminal=True)

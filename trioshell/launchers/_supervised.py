@@ -1,0 +1,229 @@
+"""The supervised launcher: nothing is left behind, whoever dies. The default on Linux.
+
+The processes behind it are explained in ``_helpers/__init__.py``. Here is the host's part: it
+keeps one fork server and a few idle supervisors, and hands commands to them. A command costs one
+message out and two in, one descriptor while it runs, and no thread.
+
+Two properties of the host do not matter to it, because the commands are not the host's children:
+whether SIGCHLD is ignored, and whether other code waits for any child.
+
+Umask, resource limits, priority and user of the commands are those that the host has when the
+first command of a scope is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import tempfile
+from types import TracebackType
+
+import attrs
+import trio
+
+from .._exceptions import SpawnError, spawn_error
+from .._records import Leftover
+from ._files import FileCapture
+from ._forkserver import ForkServer, ServerGone
+from ._helpers import messages
+from ._link import Link, LinkLost
+from ._order import Order
+from ._refusal import refusal
+from ._seam import Guarantees, Launcher, Spec
+from ._supervised_process import SupervisedProcess
+from ._sweep import Sweeper
+
+# Supervisors that wait for their next command. A burst of short commands finds them ready.
+_MAX_IDLE = 64
+
+# A command that the system refused for the moment is tried again, for 1.3 s in all.
+_FOR_THE_MOMENT = {errno.EAGAIN, errno.ENOMEM, errno.ETXTBSY}
+_RETRIES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
+
+# How often a supervisor may be found dead before it read the command, and seconds to end a
+# command whose creator was cancelled, what a dead supervisor left, and the helpers.
+_DEAD_ONES = 5
+_UNDOING = 2.0
+_CLEARING = 0.7
+_CLOSING = 0.5
+
+
+@attrs.define(eq=False)
+class SupervisedLauncher(Launcher):
+    """Starts commands under supervisors, for one scope."""
+
+    _server: ForkServer | None = None
+    _starting: trio.Lock = attrs.field(factory=trio.Lock)
+    _idle: list[Link] = attrs.field(factory=list)
+    _leaving: list[Link] = attrs.field(factory=list)
+    _sweeper: Sweeper = attrs.field(factory=Sweeper)
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return Guarantees(
+            launcher="supervised",
+            escapees=True,
+            host_crash=True,
+            tree_usage=True,
+            output_limit=True,
+            pty=True,
+        )
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        links = self._idle + self._leaving
+        self._idle, self._leaving = [], []
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING):
+            for link in links:
+                link.let_go()
+            for link in links:
+                await link.wait_gone()
+        for link in links:
+            link.close()
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.close()
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    async def launch(self, spec: Spec) -> SupervisedProcess:
+        path = spec.capture or os.path.join(tempfile.gettempdir(), f"{spec.id}.out")
+        capture, file = FileCapture.create(path, sparse=spec.output_limit is not None)
+        with contextlib.ExitStack() as undo:
+            undo.callback(capture.remove)
+            try:
+                process = await self._launch(spec, capture, path, file)
+            except OSError as error:
+                raise error if isinstance(error, SpawnError) else refusal(error, spec) from None
+            finally:
+                os.close(file)
+            undo.pop_all()
+        return process
+
+    def take_back(self, link: Link) -> None:
+        """A supervisor is free for another shell."""
+        if link.server is self._server and len(self._idle) < _MAX_IDLE:
+            self._idle.append(link)
+        else:
+            link.let_go()
+            self._leaving.append(link)
+
+    def retire(self, link: Link) -> None:
+        """A supervisor is not to be used again; whatever it has running is to be killed."""
+        link.server.give_up(link.serial)
+        link.close()
+
+    async def clear(self, link: Link, id: str) -> tuple[Leftover, ...]:
+        """End what a supervisor has, if it still lives, and what it left behind."""
+        leftovers = None
+        with trio.move_on_after(_CLEARING):
+            leftovers = await link.server.clear(link.serial, kill=True)
+        if leftovers is None:
+            leftovers = await self._sweeper.sweep(id)
+        link.close()
+        return leftovers
+
+    async def _launch(
+        self, spec: Spec, capture: FileCapture, path: str, file: int
+    ) -> SupervisedProcess:
+        order = Order.of(spec, path, file)
+        with contextlib.ExitStack() as undo:
+            undo.callback(order.close)
+            link, pid, supervisor, number = await self._start(spec, order)
+            undo.pop_all()
+        order.close_theirs()
+        process = SupervisedProcess(spec, self, link, pid, capture, order.inputs)
+        capture.rescue_with(functools.partial(_open_again, f"/proc/{supervisor}/fd/{number}"))
+        return process
+
+    async def _start(self, spec: Spec, order: Order) -> tuple[Link, int, int, int]:
+        pauses = iter(_RETRIES)
+        while True:
+            link, answer = await self._ask(spec, order)
+            if answer.kind == messages.STARTED:
+                supervisor, pid, number = answer.body
+                return link, pid, supervisor, number
+            number, what = answer.body
+            self._put_aside(link, what)
+            pause = next(pauses, None) if number in _FOR_THE_MOMENT else None
+            if pause is None:
+                filename = spec.cwd if what == "directory" else None
+                raise OSError(number, os.strerror(number), filename)
+            await trio.sleep(pause)
+
+    def _put_aside(self, link: Link, what: str) -> None:
+        """After a refused command: its supervisor is as good as before, if there is one."""
+        if what == "supervisor":
+            link.close()
+        else:
+            self.take_back(link)
+
+    async def _ask(self, spec: Spec, order: Order) -> tuple[Link, messages.Message]:
+        """Give the command to a supervisor, and return what it answers."""
+        for _ in range(_DEAD_ONES):
+            link = await self._find()
+            link.number += 1
+            try:
+                await link.send(messages.SPAWN, order.body, order.fds)
+                return link, await link.receive()
+            except LinkLost as lost:
+                await self.clear(link, spec.id)
+                if not lost.unheard:
+                    # It may have run for a moment. Running it twice would be worse than an error.
+                    what = "the supervisor was killed while it started the command; nothing is left"
+                    raise spawn_error(errno.ECONNABORTED, what) from None
+            except BaseException:
+                await self._undo(spec, link)
+                raise
+        raise spawn_error(errno.ECONNABORTED, "the helpers of this scope are killed all the time")
+
+    async def _undo(self, spec: Spec, link: Link) -> None:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _UNDOING):
+            if await link.call_off():
+                self.take_back(link)
+            else:
+                await self.clear(link, spec.id)
+            return
+        self.retire(link)
+
+    async def _find(self) -> Link:
+        """An idle supervisor, or a new one."""
+        for _ in range(_DEAD_ONES):
+            server = await self._live_server()
+            if self._idle:
+                return self._idle.pop()
+            with contextlib.suppress(ServerGone):
+                return await server.fork()
+        raise spawn_error(errno.ECONNABORTED, "the helpers of this scope are killed all the time")
+
+    async def _live_server(self) -> ForkServer:
+        if self._server is not None and self._server.alive():
+            return self._server
+        async with self._starting:
+            if self._server is not None and not self._server.alive():
+                self._forget_server()
+            if self._server is None:
+                self._server = await ForkServer.start()
+            return self._server
+
+    def _forget_server(self) -> None:
+        """The fork server is gone. What runs goes on, but nothing new starts without one."""
+        assert self._server is not None
+        self._server.kill()
+        self._server = None
+        idle, self._idle = self._idle, []
+        for link in idle:
+            self.take_back(link)
+
+
+def _open_again(path: str) -> int | None:
+    """Open a file that a supervisor has open, when its own path is gone."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
