@@ -192,6 +192,20 @@ def test_reference_has_every_public_name(module: ModuleType) -> None:
     assert set(public(module)) <= documented
 
 
+def test_reference_has_every_option() -> None:
+    page = (ROOT / "docs/reference/command-line.md").read_text()
+    documented = re.findall(r"^\| `(--[a-z-]+)", page, re.MULTILINE)
+    shown = subprocess.run(
+        [sys.executable, "-m", "trioshell", "run", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    offered = re.findall(r"^  (?:-h, )?(--[a-z-]+)", shown.stdout, re.MULTILINE)
+    assert ["--help", *documented] == offered
+
+
 def test_readme_commands_are_those_that_are_checked() -> None:
     """CI runs the README's own test command, and the other one installs the package as it is."""
     readme = (ROOT / "README.md").read_text()
@@ -199,3 +213,24 @@ def test_readme_commands_are_those_that_are_checked() -> None:
     assert "'.[cli]'" in run_command
     assert "trioshell run " in run_command
     assert f"\n{test_command} || failed=1\n" in (ROOT / ".ci/run").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the supervised launcher is for Linux only")
+def test_readme_promises_what_launchers_promise() -> None:
+    """The table says yes where `Guarantees` does."""
+    from trioshell.launchers._direct import DirectLauncher
+    from trioshell.launchers._supervised import SupervisedLauncher
+    from trioshell.testing import FakeLauncher
+
+    readme = (ROOT / "README.md").read_text()
+    for promise, words in {
+        "escapees": "nothing is left",
+        "host_crash": "the host is SIGKILLed",
+        "tree_usage": "the resource usage",
+        "output_limit": "`output_limit`",
+        "pty": "`pty`",
+    }.items():
+        (row,) = re.findall(rf"^\| {words}[^|]*\|(.*)\|$", readme, re.MULTILINE)
+        told = [cell.strip().startswith("yes") for cell in row.split("|")]
+        launchers = (SupervisedLauncher(), DirectLauncher(), FakeLauncher())
+        assert told == [getattr(each.guarantees, promise) for each in launchers], promise
