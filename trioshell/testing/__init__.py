@@ -6,15 +6,22 @@ called.
 
 from __future__ import annotations
 
+from ._calls import Call as Call
+from ._calls import Recorder as Recorder
 from ._cancel import cancel_everywhere as cancel_everywhere
+from ._check import check_events as check_events
 from ._explore import Report as Report
 from ._explore import explore as explore
 from ._fake import FakeLauncher as FakeLauncher
 from ._hang import Hang as Hang
+from ._log import EventLog as EventLog
 from ._member import Member as Member
 from ._member import Sent as Sent
 from ._process import FakeProcess as FakeProcess
 from ._quiet import quiet as quiet
+from ._rules import RULES as RULES
+from ._rules import Rule as Rule
+from ._rules import Violation as Violation
 from ._run import run as run
 from ._schedule import GateWarning as GateWarning
 from ._schedule import Schedule as Schedule

@@ -1,0 +1,276 @@
+"""Is every answer explained by the log?
+
+Publishing is the moment at which a change happens for everyone, so an answer has to be true at
+some position in the log between the call and the return. Shells are independent of each other, so
+there is no order to be searched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from .._events import Event
+from .._exceptions import ShellNotFoundError, ShellRemovedError, SubscriptionLaggedError
+from .._records import Status
+from ._calls import Call
+from ._log import History, Life
+from ._rules import Violation, violation
+
+
+def check_calls(history: History, calls: Iterable[Call]) -> None:
+    """Explain each call.
+
+    Raises:
+        Violation: One of them cannot be explained.
+    """
+    calls = tuple(calls)
+    for call in calls:
+        explain = _EXPLAIN.get(call.op)
+        if explain is not None and call.outcome in ("returned", "raised", "unfinished"):
+            explain(_Case(history, call))
+    _check_half_shells(history, calls)
+    _check_removals(history, calls)
+
+
+@attrs.frozen
+class _Case:
+    """One call and what the log knows of its shell."""
+
+    history: History
+    call: Call
+
+    @property
+    def life(self) -> Life:
+        life = self.history.lives.get(self.call.id or "")
+        if life is None:
+            raise self.broken("call-explained", "the log does not know this shell")
+        return life
+
+    @property
+    def returned(self) -> bool:
+        return self.call.outcome == "returned"
+
+    @property
+    def began(self) -> int:
+        return self.call.began
+
+    @property
+    def ended(self) -> int:
+        return self.history.last_seq if self.call.ended is None else self.call.ended
+
+    @property
+    def answer(self) -> Any:
+        return self.call.answer
+
+    @property
+    def refused(self) -> bool:
+        """It was told that the shell is not known (any more)."""
+        return isinstance(self.answer, ShellNotFoundError)
+
+    def happened(self, event: Event | None, by: int) -> bool:
+        return event is not None and event.seq <= by
+
+    def demand(self, condition: object, rule: str, what: str) -> None:
+        if not condition:
+            raise self.broken(rule, what)
+
+    def broken(self, rule: str, what: str) -> Violation:
+        facts = [f"the call:  {self.call}"]
+        return violation(self.history, rule, what, id=self.call.id, facts=facts)
+
+
+def _create(case: _Case) -> None:
+    if not case.returned:
+        return
+    created = case.life.created
+    inside = created is not None and case.began < created.seq <= case.ended
+    case.demand(inside, "call-explained", "create returned, but not with what it created")
+
+
+def _get(case: _Case) -> None:
+    if not case.returned:
+        known = case.life.known_at(case.began)
+        case.demand(not known, "call-explained", "get did not find a shell that is known")
+        return
+    case.demand(case.life.known_at(case.began), "call-explained", "get found a deleted shell")
+    runs = case.answer.status is Status.RUNNING
+    told = case.life.runs_at(case.began) == runs
+    case.demand(told, "call-explained", f"get said {case.answer.status}")
+
+
+def _list(case: _Case) -> None:
+    told = [info.id for info in case.answer]
+    _compare(case, told, case.history.running_at(case.began), "list")
+
+
+def _known(case: _Case) -> None:
+    lives = case.history.lives.values()
+    true = [life.id for life in lives if life.known_at(case.began)]
+    _compare(case, case.answer, true, "iterating")
+
+
+def _compare(case: _Case, told: list[str], true: list[str], what: str) -> None:
+    names = [[case.history.name(id) for id in ids] for ids in (told, true)]
+    case.demand(told == true, "call-explained", f"{what} gave {names[0]}, but there are {names[1]}")
+
+
+def _statistics(case: _Case) -> None:
+    lives, seq = case.history.lives.values(), case.began
+    running = sum(life.runs_at(seq) for life in lives)
+    known = sum(life.known_at(seq) for life in lives)
+    created = sum(case.happened(life.created, seq) for life in lives)
+    ended = sum(case.happened(life.exited, seq) for life in lives)
+    told = case.answer
+    counts = (told.running, told.retained, told.created, told.ended)
+    true = (running, known - running, created, ended)
+    what = f"statistics gave {counts} (running, retained, created, ended), but it is {true}"
+    case.demand(counts == true, "call-explained", what)
+
+
+def _wait_all(case: _Case) -> None:
+    positions = range(case.began, case.ended + 1)
+    idle = any(not case.history.running_at(seq) for seq in positions)
+    case.demand(not case.returned or idle, "waiter-agrees", "wait_all returned while shells ran")
+    _check_woken(case, happened=idle)
+
+
+def _wait(case: _Case) -> None:
+    exited, deleted = case.life.exited, case.life.deleted
+    if case.returned:
+        _check_info(case, case.answer)
+        gone = case.happened(deleted, case.began)
+        case.demand(not gone, "waiter-agrees", "a wait that began after deleted was answered")
+    elif isinstance(case.answer, ShellRemovedError):
+        _check_info(case, case.answer.info)
+        case.demand(
+            case.happened(deleted, case.ended), "waiter-agrees", "told of a removal before deleted"
+        )
+        case.demand(_may_be_told_removed(case), "waiter-agrees", "a waiter lost its result")
+    _check_woken(case, happened=exited is not None)
+
+
+def _may_be_told_removed(case: _Case) -> bool:
+    """It was removed before, or while it ran: an end that came first is what is told (C7)."""
+    exited, deleted = case.life.exited, case.life.deleted
+    if case.happened(deleted, case.began) or exited is None:
+        return True
+    return (
+        exited.info.status is Status.KILLED and deleted is not None and deleted.reason == "removed"
+    )
+
+
+def _result(case: _Case) -> None:
+    if case.returned:
+        _check_info(case, case.answer.info)
+    _check_woken(case, happened=case.life.exited is not None)
+
+
+def _kill(case: _Case) -> None:
+    if case.returned:
+        _check_info(case, case.answer)
+    elif case.refused:
+        gone = case.happened(case.life.deleted, case.began)
+        case.demand(gone, "call-explained", "kill was refused before deleted")
+    _check_woken(case, happened=case.life.exited is not None)
+
+
+def _remove(case: _Case) -> None:
+    deleted = case.life.deleted
+    if case.returned:
+        gone = case.happened(deleted, case.ended)
+        case.demand(gone, "call-explained", "remove returned before deleted")
+    elif case.refused:
+        gone = case.happened(deleted, case.began)
+        case.demand(gone, "call-explained", "remove was refused before deleted")
+    _check_woken(case, happened=deleted is not None)
+
+
+def _check_info(case: _Case, info: Any) -> None:
+    exited = case.life.exited
+    said = case.happened(exited, case.ended)
+    case.demand(said, "waiter-agrees", "told of an end before exited")
+    assert exited is not None
+    what = f"was told {info.status} with {info.returncode}, not what exited says"
+    case.demand(info == exited.info, "waiter-agrees", what)
+
+
+def _check_woken(case: _Case, *, happened: bool) -> None:
+    lost = case.call.outcome == "unfinished" and happened
+    case.demand(not lost, "waiter-agrees", f"{case.call.op} was never answered")
+
+
+def _subscribe(case: _Case) -> None:
+    since = case.call.args["since"]
+    first = case.began if since is None else since
+    seen: list[Event] = case.answer
+    true = [event for event in case.history.events if event.seq > first][: len(seen)]
+    case.demand(seen == true, "same-order", f"a subscriber saw {_seqs(seen)}, not {_seqs(true)}")
+    if isinstance(lag := case.call.args.get("lagged"), SubscriptionLaggedError):
+        last = seen[-1].seq if seen else first
+        case.demand(lag.seq == last, "same-order", f"told to resume at {lag.seq}, not at {last}")
+    elif case.call.args.get("whole"):
+        whole = len(seen) == case.history.last_seq - first
+        case.demand(whole, "same-order", f"a subscriber saw no event after {_seqs(seen)}")
+
+
+def _seqs(events: Iterable[Event]) -> list[int]:
+    return [event.seq for event in events]
+
+
+def _output(case: _Case) -> None:
+    if not case.returned:
+        return
+    page, exited = case.answer, case.life.exited
+    short = exited is not None and page.size > exited.info.size
+    case.demand(not short, "output-exact", "a page knew of more bytes than there were in the end")
+    final = not page.final or case.happened(exited, case.ended)
+    case.demand(final, "output-exact", "a page was called final while the shell ran")
+
+
+_EXPLAIN: Mapping[str, Callable[[_Case], None]] = {
+    "create": _create,
+    "get": _get,
+    "list": _list,
+    "known": _known,
+    "statistics": _statistics,
+    "wait_all": _wait_all,
+    "wait": _wait,
+    "result": _result,
+    "kill": _kill,
+    "remove": _remove,
+    "subscribe": _subscribe,
+    "output": _output,
+}
+
+
+def _check_half_shells(history: History, calls: Iterable[Call]) -> None:
+    """Whoever was told that there is no shell was told the truth (C2)."""
+    creates = [call for call in calls if call.op == "create"]
+    claimed = {call.id for call in creates if call.outcome == "returned"}
+    for call in creates:
+        if call.outcome == "returned":
+            continue
+        case = _Case(history, call)
+        for life in history.lives.values():
+            created = life.created
+            if created is None or life.id in claimed:
+                continue
+            inside = case.began < created.seq <= case.ended
+            if inside and created.info.command == call.args["command"]:
+                raise case.broken("half-shell", f"but there is {history.name(life.id)}")
+
+
+def _check_removals(history: History, calls: Iterable[Call]) -> None:
+    """A shell that was running when `remove` was called is deleted in the step of its end."""
+    for call in calls:
+        if call.op != "remove" or call.outcome == "raised":
+            continue
+        case = _Case(history, call)
+        exited, deleted = case.life.exited, case.life.deleted
+        if exited is None or exited.seq <= call.began:
+            continue
+        at_once = deleted is not None and deleted.seq == exited.seq + 1
+        case.demand(at_once, "removed-not-retained", "it was kept after its end")

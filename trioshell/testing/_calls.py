@@ -1,0 +1,165 @@
+"""Calls and their answers, each with its place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar
+
+import attrs
+import trio
+
+from .. import Shell, Shells
+from .._events import Event
+from .._records import ShellInfo
+
+T = TypeVar("T")
+
+Outcome = Literal["returned", "raised", "cancelled", "unfinished"]
+
+
+@attrs.define(eq=False)
+class Call:
+    """One call of the library and its answer.
+
+    Attributes:
+        op: The method: ``"create"``, ``"wait"``, ``"list"`` ...
+        id: The shell it was about, or None.
+        args: Its other arguments, as they were given.
+        actor: Who called.
+        began: ``seq`` of the newest event when it was called.
+        ended: ``seq`` of the newest event when it was answered.
+        outcome: How it ended.
+        answer: What it returned or raised.
+    """
+
+    op: str
+    id: str | None
+    args: dict[str, Any]
+    actor: str
+    began: int
+    ended: int | None = None
+    outcome: Outcome = "unfinished"
+    answer: Any = None
+
+    def __str__(self) -> str:
+        words = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
+        until = "never" if self.ended is None else f"@{self.ended}"
+        told = "" if self.outcome == "cancelled" else f" {self.answer!r}"
+        return f"{self.actor}: {self.op}({words}) @{self.began}..{until} {self.outcome}{told}"
+
+
+@attrs.define(eq=False)
+class Recorder:
+    """Makes calls and notes them with their answers, for `check_events` to explain.
+
+    Attributes:
+        shells: What is called.
+        calls: In the order they were made.
+    """
+
+    shells: Shells
+    calls: list[Call] = attrs.field(factory=list)
+
+    async def create(self, command: Any, **options: Any) -> Shell:
+        """`Shells.create`."""
+        call = self._begin("create", None, {"command": command, **options})
+        shell = await self._answer(call, self.shells.create(command, **options))
+        call.id = shell.id
+        return shell
+
+    async def wait(self, shell: Shell) -> Any:
+        """`Shell.wait`."""
+        return await self._answer(self._begin("wait", shell.id), shell.wait())
+
+    async def result(self, shell: Shell) -> Any:
+        """`Shell.result`."""
+        return await self._answer(self._begin("result", shell.id), shell.result())
+
+    async def output(self, shell: Shell, cursor: int = 0, limit: int = 65536) -> Any:
+        """`Shell.output`."""
+        call = self._begin("output", shell.id, {"cursor": cursor, "limit": limit})
+        return await self._answer(call, shell.output(cursor, limit))
+
+    async def kill(self, shell: Shell, **options: Any) -> Any:
+        """`Shell.kill`."""
+        return await self._answer(self._begin("kill", shell.id, options), shell.kill(**options))
+
+    async def remove(self, shell: Shell) -> None:
+        """`Shell.remove`."""
+        await self._answer(self._begin("remove", shell.id), shell.remove())
+
+    async def wait_all(self) -> None:
+        """`Shells.wait_all`."""
+        await self._answer(self._begin("wait_all", None), self.shells.wait_all())
+
+    def get(self, id: str) -> Shell:
+        """`Shells.get`; the answer that is noted is the info of that moment."""
+        call = self._begin("get", id)
+        shell = self._answer_now(call, lambda: self.shells.get(id))
+        call.answer = shell.info
+        return shell
+
+    def known(self) -> list[str]:
+        """The ids that iterating over `Shells` gives."""
+        call = self._begin("known", None)
+        return self._answer_now(call, lambda: [shell.id for shell in self.shells])
+
+    def running(self) -> list[ShellInfo]:
+        """`Shells.list`."""
+        return self._answer_now(self._begin("list", None), self.shells.list)
+
+    def statistics(self) -> Any:
+        """`Shells.statistics`."""
+        return self._answer_now(self._begin("statistics", None), self.shells.statistics)
+
+    def set_timeout(self, shell: Shell, seconds: float | None) -> None:
+        """`Shell.set_timeout`."""
+        call = self._begin("set_timeout", shell.id, {"seconds": seconds})
+        self._answer_now(call, lambda: shell.set_timeout(seconds))
+
+    def subscribed(self, since: int | None, began: int) -> list[Event]:
+        """Note a subscription; what it gives is to be appended to the list that is returned."""
+        call = Call("subscribe", None, {"since": since}, _actor(), began)
+        call.answer = seen = list[Event]()
+        self.calls.append(call)
+        return seen
+
+    @property
+    def seq(self) -> int:
+        """Where the log is now."""
+        return self.shells.statistics().last_seq
+
+    def _begin(self, op: str, id: str | None, args: dict[str, Any] | None = None) -> Call:
+        call = Call(op, id, args or {}, _actor(), self.seq)
+        self.calls.append(call)
+        return call
+
+    async def _answer(self, call: Call, awaitable: Awaitable[T]) -> T:
+        try:
+            answer = await awaitable
+        except trio.Cancelled:
+            self._end(call, "cancelled", None)
+            raise
+        except Exception as error:
+            self._end(call, "raised", error)
+            raise
+        self._end(call, "returned", answer)
+        return answer
+
+    def _answer_now(self, call: Call, function: Callable[[], T]) -> T:
+        try:
+            answer = function()
+        except Exception as error:
+            self._end(call, "raised", error)
+            raise
+        self._end(call, "returned", answer)
+        return answer
+
+    def _end(self, call: Call, outcome: Outcome, answer: Any) -> None:
+        call.ended = self.seq
+        call.outcome = outcome
+        call.answer = answer
+
+
+def _actor() -> str:
+    return trio.lowlevel.current_task().name

@@ -1,0 +1,114 @@
+"""What the library said of processes, against what truly happened to the fake ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from .._events import Exited
+from .._records import Status
+from ._calls import Call
+from ._fake import FakeLauncher
+from ._log import History
+from ._member import Member
+from ._process import FakeProcess
+from ._rules import Violation, violation
+
+
+def check_truth(
+    history: History, launcher: FakeLauncher, calls: Iterable[Call], *, complete: bool
+) -> None:
+    """Compare a log with the ground truth.
+
+    Raises:
+        Violation: It says something else.
+    """
+    processes = {process.pid: process for process in launcher.processes}
+    for event, time in zip(history.events, history.times, strict=True):
+        if isinstance(event, Exited) and (process := processes.get(event.info.pid)):
+            for rule, what in _lies(event, process, time):
+                raise violation(history, rule, what, event=event, facts=facts(process))
+    for broken in _wrong_pages(history, processes, calls):
+        raise broken
+    if complete:
+        for broken in _leaks(history, launcher):
+            raise broken
+
+
+def _lies(event: Exited, process: FakeProcess, time: float | None) -> Iterator[tuple[str, str]]:
+    info = event.info
+    ended = _ended_by_library(process)
+    if info.status is Status.EXITED and ended:
+        yield "status-truth", "exited(exited), but a kill had reached it before its end"
+    if info.status is not Status.EXITED and not ended:
+        yield "status-truth", f"exited({info.status}), but it ended by itself"
+    if info.returncode not in (None, process.returncode):
+        told, true = info.returncode, process.returncode
+        yield "status-truth", f"the returncode is {told}, but it ended with {true}"
+    if info.returncode is None and info.reason is None and not info.leftovers:
+        yield "status-truth", "the returncode is unknown and nobody says why"
+    yield from _wrong_size(event, process)
+    if process.spec.background != "keep" and time is not None:
+        left = {leftover.pid for leftover in info.leftovers}
+        for member in process.members:
+            if member.pid not in left and (member.alive or (member.ended_at or 0) > time):
+                yield "exited-true", f"exited was said while {member.name!r} was alive"
+
+
+def _ended_by_library(process: FakeProcess) -> bool:
+    """Whether a signal of a kill, or of an output limit, came before the leader's own end."""
+    return process.alive or any(sent.by in ("kill", "limit") for sent in process.signals)
+
+
+def _wrong_size(event: Exited, process: FakeProcess) -> Iterator[tuple[str, str]]:
+    info, owed = event.info, len(process.owed)
+    if process.script.capacity is not None:
+        owed = min(owed, process.script.capacity)
+    # What is stuck on its way when the launcher gives up is cut off, and that is said.
+    if info.size != owed and not (info.cut and info.size < owed):
+        yield "output-complete", f"the size is {info.size}, but {owed} bytes were written"
+    if info.output_error is None and owed < len(process.owed):
+        yield "output-complete", "output was lost and nobody says so"
+
+
+def _wrong_pages(
+    history: History, processes: Mapping[int, FakeProcess], calls: Iterable[Call]
+) -> Iterator[Violation]:
+    for call in calls:
+        life = history.lives.get(call.id or "")
+        if call.op == "output" and call.outcome == "returned" and life is not None:
+            process = processes[life.events[0].info.pid]
+            page = call.answer
+            true = process.owed[page.cursor - len(page.data) : page.cursor]
+            if page.data != true:
+                told = [f"the call:  {call}", *facts(process)]
+                what = f"a page gave {page.data!r}, where {bytes(true)!r} was written"
+                yield violation(history, "output-exact", what, id=call.id, facts=told)
+
+
+def _leaks(history: History, launcher: FakeLauncher) -> Iterator[Violation]:
+    for process in launcher.processes:
+        for member in process.living:
+            # What cannot be killed cannot be ended; that it was tried is what counts.
+            if not any(sent.signal == "KILL" for sent in member.signals):
+                id = _id_of(history, process)
+                what = f"process {member.pid} ({member.name}) is alive and was not sent KILL"
+                yield violation(history, "no-leak", what, id=id, facts=facts(process))
+
+
+def _id_of(history: History, process: FakeProcess) -> str | None:
+    pids = {life.events[0].info.pid: life.id for life in history.lives.values()}
+    return pids.get(process.pid)
+
+
+def facts(process: FakeProcess) -> list[str]:
+    """What was true of a tree, for people to read."""
+    return [_fact(member) for member in process.members] + [f"its script: {process.script!r}"]
+
+
+def _fact(member: Member) -> str:
+    sent = ", ".join(f"{sent.signal} at {sent.at:g} ({sent.by})" for sent in member.signals)
+    told = f"was sent {sent}" if sent else "was sent nothing"
+    if member.ended_at is None:
+        return f"process {member.pid} ({member.name}) {told} and is alive"
+    how = f"ended at {member.ended_at:g} with {member.returncode}"
+    return f"process {member.pid} ({member.name}) {told} and {how}"
