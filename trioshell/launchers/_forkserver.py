@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -31,7 +32,7 @@ class HelperError(SpawnError):
     """The helper processes cannot work on this system: nothing was started."""
 
 
-class ServerGone(Exception):
+class ServerGoneError(Exception):
     """The fork server has ended; another one may be started."""
 
 
@@ -42,6 +43,8 @@ class ForkServer:
     _channel: messages.Channel
     _process: subprocess.Popen[bytes]
     _pidfd: int
+    # After its greeting it says nothing on this socket, so whatever can be read is its end.
+    _events: select.poll = attrs.field(factory=select.poll)
     _serial: int = 0
     _sending: trio.Lock = attrs.field(factory=trio.Lock)
 
@@ -69,6 +72,7 @@ class ForkServer:
         except BaseException:
             server.kill()
             raise
+        server._events.register(server._channel.sock, select.POLLIN)
         return server
 
     @classmethod
@@ -81,7 +85,7 @@ class ForkServer:
             undo.callback(ours.close)
             process = subprocess.Popen(
                 program,
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
@@ -95,18 +99,13 @@ class ForkServer:
 
     def alive(self) -> bool:
         """Whether it has not ended."""
-        try:
-            return bool(self._channel.sock.recv(1, socket.MSG_PEEK))
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        return not self._events.poll(0)
 
     async def fork(self) -> Link:
         """Ask for a supervisor. What is sent on the link at once will reach it.
 
         Raises:
-            ServerGone: The fork server has ended.
+            ServerGoneError: The fork server has ended.
             OSError: No descriptor is left.
         """
         self._serial += 1
@@ -136,13 +135,13 @@ class ForkServer:
             try:
                 with theirs:
                     await self._send(messages.ASK, serial, kill, theirs)
-                while (answer := channel.next()) is None:
+                while not channel.arrived:
                     await trio.lowlevel.wait_readable(ours)
                     if not channel.receive():
                         return None
-            except (ServerGone, OSError):
+            except (ServerGoneError, OSError):
                 return None
-        return tuple(Leftover(pid, name) for pid, name in answer.body)
+        return tuple(Leftover(pid, name) for pid, name in channel.arrived[0].body)
 
     def give_up(self, serial: int) -> None:
         """Have a supervisor killed with everything it has running, and do not wait for it."""
@@ -170,11 +169,11 @@ class ForkServer:
 
     async def _greet(self) -> None:
         sock = self._channel.sock
-        while (hello := self._channel.next()) is None:
+        while not self._channel.arrived:
             await trio.lowlevel.wait_readable(sock)
             if not self._channel.receive():
                 raise HelperError(errno.ECHILD, "the helper ended instead of answering")
-        version, trouble = hello.body
+        version, trouble = self._channel.arrived.popleft().body
         if trouble:
             raise HelperError(errno.ENOSYS, f"the helper cannot work here: {trouble}")
         if version != messages.VERSION:
@@ -192,7 +191,7 @@ class ForkServer:
                     await trio.lowlevel.wait_writable(self._channel.sock)
                 except OSError as error:
                     if error.errno != errno.ETOOMANYREFS:
-                        raise ServerGone from error
+                        raise ServerGoneError from error
                     # Too many descriptors of this user are on their way to somebody.
                     await trio.sleep(_BREATH)
 
@@ -208,4 +207,3 @@ def check_python() -> None:
         raise HelperError(errno.ENOENT, f"there is no Python to run helpers: {sys.executable!r}")
     if not os.path.isfile(os.path.join(_HELPERS, "__main__.py")):
         raise HelperError(errno.ENOENT, "the helpers are not installed as files", _HELPERS)
-

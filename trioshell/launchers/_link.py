@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._forkserver import ForkServer
 
 
-class LinkLost(Exception):
+class LinkLostError(Exception):
     """The supervisor at the other end is gone.
 
     Attributes:
@@ -49,7 +49,7 @@ class Link:
         """Send a message of any size.
 
         Raises:
-            LinkLost: The supervisor is gone.
+            LinkLostError: The supervisor is gone.
 
         Cancellation: part of it may have been sent, so that the link is of no more use.
         """
@@ -67,7 +67,7 @@ class Link:
                     self._broken = False
                     return
         except OSError as error:
-            raise LinkLost(unheard=True) from error
+            raise LinkLostError(unheard=True) from error
 
     def post(self, kind: int, body: object) -> None:
         """Send a small message now. A supervisor that is gone, or stuck, does not get it."""
@@ -79,11 +79,11 @@ class Link:
         """The next message about the current shell.
 
         Raises:
-            LinkLost: The supervisor is gone.
+            LinkLostError: The supervisor is gone.
 
         Cancellation: nothing is lost.
         """
-        if self._channel.has_next():
+        if self._channel.arrived:
             await trio.lowlevel.checkpoint()
         while (message := self.take()) is None:
             await trio.lowlevel.wait_readable(self._channel.sock)
@@ -92,14 +92,15 @@ class Link:
 
     def take(self) -> messages.Message | None:
         """The next message about the current shell, if it has been read from the socket."""
-        while (message := self._channel.next()) is not None:
+        while self._channel.arrived:
+            message = self._channel.arrived.popleft()
             if message.number == self.number:
                 return message
         return None
 
     def look(self) -> None:
         """Read what has arrived, without waiting. The end is left for `receive` to find."""
-        with contextlib.suppress(BlockingIOError, LinkLost):
+        with contextlib.suppress(BlockingIOError, LinkLostError):
             self._listen()
 
     async def call_off(self) -> bool:
@@ -111,7 +112,7 @@ class Link:
         if self._broken:
             return False
         self.post(messages.KILL, 0.0)
-        with contextlib.suppress(LinkLost):
+        with contextlib.suppress(LinkLostError):
             while True:
                 message = await self.receive()
                 for fd in message.fds:
@@ -136,10 +137,9 @@ class Link:
 
     async def wait_gone(self) -> None:
         """After `let_go`: wait until the supervisor has ended, and free the socket."""
-        with self._channel.sock:
-            with contextlib.suppress(LinkLost):
-                while True:
-                    await self.receive()
+        with self._channel.sock, contextlib.suppress(LinkLostError):
+            while True:
+                await self.receive()
 
     def close(self) -> None:
         self.let_go()
@@ -153,9 +153,9 @@ class Link:
         except ConnectionResetError as error:
             # Linux says this, and not just "end", if the other end was closed with unread
             # messages in it.
-            raise LinkLost(unheard=True) from error
+            raise LinkLostError(unheard=True) from error
         if not here:
-            raise LinkLost(unheard=False)
+            raise LinkLostError(unheard=False)
 
 
 def make_link(server: ForkServer, serial: int) -> tuple[Link, socket.socket]:
@@ -167,4 +167,3 @@ def make_link(server: ForkServer, serial: int) -> tuple[Link, socket.socket]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     return Link(server, serial, messages.Channel(ours)), theirs
-

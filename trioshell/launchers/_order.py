@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import termios
 from typing import Any, Self
@@ -68,7 +67,7 @@ class Order:
         body = {
             "argv": spec.argv,
             "executable": spec.executable,
-            "env": [b"%b=%b" % item for item in spec.env.items()],
+            "env": [name + b"=" + value for name, value in spec.env.items()],
             "cwd": spec.cwd,
             "stdin": spec.stdin is not None and spec.pty is None,
             "terminal": None,
@@ -79,15 +78,12 @@ class Order:
             "kill_at_limit": spec.on_output_limit == "kill",
         }
         order = cls(body, [file])
-        with contextlib.ExitStack() as undo:
-            undo.callback(order.close)
-            if spec.pty is not None:
-                order._open_terminal(spec)
-            elif spec.stdin is not None:
-                order._open_pipe(spec.stdin)
-            if spec.cwd is None:
-                order._give(os.open(".", os.O_PATH | os.O_DIRECTORY))
-            undo.pop_all()
+        try:
+            order._open(spec)
+        except BaseException:
+            order.close_theirs()
+            order.inputs.close()
+            raise
         return order
 
     def close_theirs(self) -> None:
@@ -95,21 +91,24 @@ class Order:
         while self._theirs:
             os.close(self._theirs.pop())
 
-    def close(self) -> None:
-        """The command will not be started."""
-        self.close_theirs()
-        self.inputs.close()
+    def _open(self, spec: Spec) -> None:
+        if spec.pty is not None:
+            self._open_terminal(spec)
+        elif spec.stdin is not None:
+            self._open_pipe(spec)
+        if spec.cwd is None:
+            self._give(os.open(".", os.O_PATH | os.O_DIRECTORY))
 
     def _give(self, fd: int) -> None:
         self._theirs.append(fd)
         self.fds.append(fd)
 
-    def _open_pipe(self, stdin: bytes | bool) -> None:
+    def _open_pipe(self, spec: Spec) -> None:
         theirs, ours = os.pipe()
         self._give(theirs)
         os.set_blocking(ours, False)
-        if isinstance(stdin, bytes):
-            self.inputs.feeder = StdinFeeder.of(ours, stdin, terminal=False)
+        if isinstance(spec.stdin, bytes):
+            self.inputs.feeder = StdinFeeder.of(ours, spec.stdin, terminal=False)
         else:
             self.inputs.stream = StdinStream.of(ours, terminal=False)
 

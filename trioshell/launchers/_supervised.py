@@ -26,9 +26,9 @@ import trio
 from .._exceptions import SpawnError, spawn_error
 from .._records import Leftover
 from ._files import FileCapture
-from ._forkserver import ForkServer, ServerGone
+from ._forkserver import ForkServer, ServerGoneError
 from ._helpers import messages
-from ._link import Link, LinkLost
+from ._link import Link, LinkLostError
 from ._order import Order
 from ._refusal import refusal
 from ._seam import Guarantees, Launcher, Spec
@@ -91,19 +91,27 @@ class SupervisedLauncher(Launcher):
             await server.close()
         await trio.lowlevel.cancel_shielded_checkpoint()
 
+    async def prepare(self) -> None:
+        """Start the helpers, which otherwise happens at the first command.
+
+        Raises:
+            HelperError: They cannot work here.
+        """
+        await self._live_server()
+        await trio.lowlevel.checkpoint()
+
     async def launch(self, spec: Spec) -> SupervisedProcess:
         path = spec.capture or os.path.join(tempfile.gettempdir(), f"{spec.id}.out")
         capture, file = FileCapture.create(path, sparse=spec.output_limit is not None)
-        with contextlib.ExitStack() as undo:
-            undo.callback(capture.remove)
-            try:
-                process = await self._launch(spec, capture, path, file)
-            except OSError as error:
-                raise error if isinstance(error, SpawnError) else refusal(error, spec) from None
-            finally:
-                os.close(file)
-            undo.pop_all()
-        return process
+        try:
+            return await self._launch(spec, capture, file)
+        except BaseException as error:
+            capture.remove()
+            if isinstance(error, OSError) and not isinstance(error, SpawnError):
+                raise refusal(error, spec) from None
+            raise
+        finally:
+            os.close(file)
 
     def take_back(self, link: Link) -> None:
         """A supervisor is free for another shell."""
@@ -128,26 +136,25 @@ class SupervisedLauncher(Launcher):
         link.close()
         return leftovers
 
-    async def _launch(
-        self, spec: Spec, capture: FileCapture, path: str, file: int
-    ) -> SupervisedProcess:
-        order = Order.of(spec, path, file)
-        with contextlib.ExitStack() as undo:
-            undo.callback(order.close)
-            link, pid, supervisor, number = await self._start(spec, order)
-            undo.pop_all()
-        order.close_theirs()
-        process = SupervisedProcess(spec, self, link, pid, capture, order.inputs)
-        capture.rescue_with(functools.partial(_open_again, f"/proc/{supervisor}/fd/{number}"))
-        return process
+    async def _launch(self, spec: Spec, capture: FileCapture, file: int) -> SupervisedProcess:
+        order = Order.of(spec, capture.path, file)
+        try:
+            link, started = await self._start(spec, order)
+        except BaseException:
+            order.inputs.close()
+            raise
+        finally:
+            order.close_theirs()
+        supervisor, pid, fd = started
+        capture.rescue_with(functools.partial(_open_again, f"/proc/{supervisor}/fd/{fd}"))
+        return SupervisedProcess(spec, self, link, pid, capture, order.inputs)
 
-    async def _start(self, spec: Spec, order: Order) -> tuple[Link, int, int, int]:
+    async def _start(self, spec: Spec, order: Order) -> tuple[Link, tuple[int, int, int]]:
         pauses = iter(_RETRIES)
         while True:
             link, answer = await self._ask(spec, order)
             if answer.kind == messages.STARTED:
-                supervisor, pid, number = answer.body
-                return link, pid, supervisor, number
+                return link, answer.body
             number, what = answer.body
             self._put_aside(link, what)
             pause = next(pauses, None) if number in _FOR_THE_MOMENT else None
@@ -171,7 +178,7 @@ class SupervisedLauncher(Launcher):
             try:
                 await link.send(messages.SPAWN, order.body, order.fds)
                 return link, await link.receive()
-            except LinkLost as lost:
+            except LinkLostError as lost:
                 await self.clear(link, spec.id)
                 if not lost.unheard:
                     # It may have run for a moment. Running it twice would be worse than an error.
@@ -197,7 +204,7 @@ class SupervisedLauncher(Launcher):
             server = await self._live_server()
             if self._idle:
                 return self._idle.pop()
-            with contextlib.suppress(ServerGone):
+            with contextlib.suppress(ServerGoneError):
                 return await server.fork()
         raise spawn_error(errno.ECONNABORTED, "the helpers of this scope are killed all the time")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import termios
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import attrs
@@ -14,7 +13,7 @@ import trio
 from .._records import Ending, Leftover, Pty, Usage
 from ._files import FileCapture
 from ._helpers import messages
-from ._link import Link, LinkLost
+from ._link import Link, LinkLostError
 from ._order import Inputs
 from ._seam import Process, Spec
 from ._stdin import StdinStream
@@ -78,9 +77,10 @@ class SupervisedProcess(Process):
         return ending
 
     def poll(self) -> Ending | None:
-        if self._ending is None and self._link is not None:
-            self._link.look()
-            while self._ending is None and (message := self._link.take()) is not None:
+        link = self._link
+        if self._ending is None and link is not None:
+            link.look()
+            while self._link is link and (message := link.take()) is not None:
                 self._heed(message)
         return self._ending
 
@@ -99,7 +99,8 @@ class SupervisedProcess(Process):
 
     async def wait_empty(self) -> tuple[Leftover, ...]:
         await trio.lowlevel.checkpoint()
-        await self._listen(until=lambda: self._link is None)
+        while self._link is not None:
+            await self._hear(self._link)
         return self._leftovers
 
     async def wait_output(self, size: int) -> None:
@@ -120,16 +121,16 @@ class SupervisedProcess(Process):
         return self._ending
 
     async def _wait(self) -> Ending:
-        await self._listen(until=lambda: self._ending is not None)
-        assert self._ending is not None
+        while self._ending is None:
+            assert self._link is not None
+            await self._hear(self._link)
         return self._ending
 
-    async def _listen(self, until: Callable[[], bool]) -> None:
-        while not until() and (link := self._link) is not None:
-            try:
-                self._heed(await link.receive())
-            except LinkLost:
-                await self._lose(link)
+    async def _hear(self, link: Link) -> None:
+        try:
+            self._heed(await link.receive())
+        except LinkLostError:
+            await self._lose(link)
 
     def _heed(self, message: messages.Message) -> None:
         match message.kind:

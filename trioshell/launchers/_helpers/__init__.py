@@ -1,4 +1,4 @@
-"""The helper processes of the supervised launcher: a fork server and its supervisors.
+r"""The helper processes of the supervised launcher: a fork server and its supervisors.
 
 The host starts this folder as a program (``python -I -S <folder>``). What runs in it depends on
 the standard library alone and imports neither trio nor the rest of trioshell; the host imports
@@ -13,7 +13,7 @@ must wait for any child, which steals exit statuses from other code in the same 
 dies with that process. So it is a process of its own, one per running shell:
 
     host ---- fork server          one per scope: forks supervisors, inherits what they leave
-       \\          |
+       \          |
         `---- supervisor           one per running shell, then reused for another
                    |
                  leader            in its own session, with all its descendants below it

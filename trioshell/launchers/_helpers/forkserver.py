@@ -95,7 +95,8 @@ class ForkServer:
             here = self._channel.receive()
         except OSError:
             here = False
-        while (message := self._channel.next()) is not None:
+        while self._channel.arrived:
+            message = self._channel.arrived.popleft()
             if not message.whole:
                 continue  # no descriptor was left to receive it; the host sees its end close
             if message.kind == messages.FORK:

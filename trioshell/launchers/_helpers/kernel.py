@@ -100,7 +100,9 @@ def spawn(
         actions.destroy()
 
 
-def _spawn(executable: bytes, argv: Sequence[bytes], env: Sequence[bytes], actions: _Actions) -> int:
+def _spawn(
+    executable: bytes, argv: Sequence[bytes], env: Sequence[bytes], actions: _Actions
+) -> int:
     pid = ctypes.c_int()
     number = _posix_spawn(
         ctypes.byref(pid),

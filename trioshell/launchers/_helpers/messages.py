@@ -38,6 +38,7 @@ Supervisor to host::
 from __future__ import annotations
 
 import array
+import collections
 import marshal
 import socket
 import struct
@@ -81,18 +82,24 @@ class Message:
         self.whole = whole
 
 
-def encode(kind: int, number: int, body: object = None, descriptors: int = 0) -> bytes:
+def encode(kind: int, number: int, body: Any = None, descriptors: int = 0) -> bytes:
     data = marshal.dumps(body, _MARSHAL)
     return _HEADER.pack(len(data), number, kind, descriptors) + data
 
 
 class Channel:
-    """One end of a stream socket that carries messages. Either end may be non-blocking."""
+    """One end of a stream socket that carries messages. Either end may be non-blocking.
 
-    __slots__ = ("_buffer", "_fds", "sock")
+    Attributes:
+        sock: The socket.
+        arrived: Messages that have been received, to be taken from the left.
+    """
+
+    __slots__ = ("_buffer", "_fds", "arrived", "sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self.arrived: collections.deque[Message] = collections.deque()
         self._buffer = bytearray()
         self._fds: list[int] = []
 
@@ -103,32 +110,14 @@ class Channel:
             BlockingIOError: Nothing has arrived, and the socket does not block.
             ConnectionResetError: The other end is gone without having read what we sent.
         """
-        data, ancillary, _, _ = self.sock.recvmsg(
-            _RECEIVE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC
-        )
+        data, ancillary, _, _ = self.sock.recvmsg(_RECEIVE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
         self._buffer += data
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 # An incomplete number at the end: the kernel cut the list.
                 self._fds += array.array("i", content[: len(content) // 4 * 4])
+        self._parse()
         return bool(data)
-
-    def has_next(self) -> bool:
-        """Whether a message is here as a whole."""
-        if len(self._buffer) < _HEADER.size:
-            return False
-        return len(self._buffer) >= _HEADER.size + _HEADER.unpack_from(self._buffer)[0]
-
-    def next(self) -> Message | None:
-        """Take the next message that is here as a whole."""
-        if not self.has_next():
-            return None
-        length, number, kind, descriptors = _HEADER.unpack_from(self._buffer)
-        end = _HEADER.size + length
-        body = marshal.loads(self._buffer[_HEADER.size : end])
-        del self._buffer[:end]
-        fds, self._fds = self._fds[:descriptors], self._fds[descriptors:]
-        return Message(kind, number, body, fds, len(fds) == descriptors)
 
     def send(self, kind: int, number: int, body: object = None, fds: Iterable[int] = ()) -> None:
         """Send a small message at once, from a helper.
@@ -138,6 +127,18 @@ class Channel:
         """
         fds = list(fds)
         send(self.sock, encode(kind, number, body, len(fds)), fds)
+
+    def _parse(self) -> None:
+        buffer = self._buffer
+        while len(buffer) >= _HEADER.size:
+            length, number, kind, descriptors = _HEADER.unpack_from(buffer)
+            end = _HEADER.size + length
+            if len(buffer) < end:
+                return
+            body = marshal.loads(buffer[_HEADER.size : end])
+            del buffer[:end]
+            fds, self._fds = self._fds[:descriptors], self._fds[descriptors:]
+            self.arrived.append(Message(kind, number, body, fds, len(fds) == descriptors))
 
 
 def send(sock: socket.socket, data: bytes | memoryview, fds: Iterable[int] = ()) -> int:

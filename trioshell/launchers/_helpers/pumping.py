@@ -75,8 +75,7 @@ class Pump:
         """
         self.drain()
         if not self.ended:
-            self._take(1)
-            self.ended = self.ended or self._nobody
+            self.ended = self._take(1) == 0 and self._nobody
 
     def close(self) -> None:
         os.close(self.fd)
@@ -92,8 +91,7 @@ class Pump:
             self._nobody = True
             self.paused_until = time.monotonic() + _TERMINAL_PAUSE
             return 0
-        self._nobody = False
-        self.ended = moved == 0
+        self._nobody = self.ended = moved == 0
         return moved
 
     def _grow(self) -> None:

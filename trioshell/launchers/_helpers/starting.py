@@ -87,4 +87,3 @@ def _spawn(request: dict[str, Any], source: int, stdin: int, output: int) -> int
     except OSError as error:
         os.close(source)
         raise StartError(error.errno or 0, "program") from error
-

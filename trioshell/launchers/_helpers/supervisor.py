@@ -22,6 +22,9 @@ from .starting import StartError
 
 NAME = "trioshell-super"
 
+# Seconds. What is due later than that is looked at too often: poll() refuses a time beyond an int.
+_LONGEST = 3600.0
+
 
 class Supervisor:
     """The loop. Runs until the host is gone or lets go, or until a tree cannot be ended."""
@@ -58,7 +61,7 @@ class Supervisor:
         due = min(shell.due, shell.pump.paused_until or math.inf)
         if due == math.inf:
             return None
-        return max(0.0, (due - time.monotonic()) * 1000)
+        return min(max(0.0, due - time.monotonic()), _LONGEST) * 1000
 
     def _handle(self, fd: int) -> None:
         if fd == self._sock:
@@ -87,7 +90,9 @@ class Supervisor:
     def _aim(self, shell: Shell) -> None:
         """Look at the output, unless there will be none, or none for a moment."""
         pump = shell.pump
-        if pump.ended or pump.paused_until > time.monotonic():
+        if pump.paused_until <= time.monotonic():
+            pump.paused_until = 0.0  # it would be due for ever, and the loop never sleep
+        if pump.ended or pump.paused_until:
             self._stop_reading()
         elif self._reading == -1:
             self._reading = pump.fd
@@ -103,7 +108,8 @@ class Supervisor:
             here = self._channel.receive()
         except OSError:
             here = False
-        while (message := self._channel.next()) is not None:
+        while self._channel.arrived:
+            message = self._channel.arrived.popleft()
             self._obey(message)
         if not here:
             self._lose_host()
