@@ -7,6 +7,7 @@ from collections.abc import Callable
 import attrs
 import trio
 
+from ._events import Reason
 from ._lifecycle import Lifecycle
 from ._records import Ending, ShellInfo, Status
 from .launchers import Capture, Process, Spec
@@ -31,7 +32,8 @@ class Entry:
         gone: Set when the shell's task is over: nothing of the tree is in our care.
         failure: Why it could not be started.
         leave: Gives the shell's place at the scope's limiter back; called once, at its end.
-        removed: Waiters of a running shell were told that it was removed.
+        removed: Waiters of a running shell are told that it was removed.
+        deleted: Why its record is gone, or None.
         removal: Delete it once its task is over.
     """
 
@@ -50,6 +52,7 @@ class Entry:
     failure: Exception | None = None
     leave: Callable[[], None] = lambda: None
     removed: bool = False
+    deleted: Reason | None = None
     removal: bool = False
     kill_grace: float = attrs.field(init=False)
     started_at: float = attrs.field(init=False, factory=trio.current_time)

@@ -98,6 +98,7 @@ class Registry:
         """Forget an ended shell and its output; nothing if that was done before."""
         if not entry.life.delete():
             return
+        entry.deleted = reason
         del self._entries[entry.id]
         self._retained.pop(entry.id, None)
         if entry.capture is not None:

@@ -69,11 +69,12 @@ class Shell:
         Any number of tasks may wait; all get the same info.
 
         Returns:
-            The terminal info.
+            The terminal info: also after the shell was evicted, or its scope ended. A handle
+            never loses an end for which nobody asked to forget it (C8).
 
         Raises:
-            ShellRemovedError: It was removed while it ran, or is deleted already. The error has
-                the final info.
+            ShellRemovedError: It was removed: while this waited for it to end, or before this
+                was called. The error has the final info.
 
         Cancellation: gives up waiting; the shell goes on.
         """
@@ -82,9 +83,10 @@ class Shell:
             await entry.end.wait()
             if entry.removed:
                 raise ShellRemovedError(entry.info)
-            return entry.info  # also when an eviction came right after the end (C8)
+            return entry.info
         await trio.lowlevel.checkpoint()
-        self._check_not_deleted()
+        if entry.deleted == "removed":
+            raise ShellRemovedError(entry.info)
         return entry.info
 
     async def result(
@@ -175,7 +177,7 @@ class Shell:
 
         Any number of kills may run at once; the shortest grace counts and all see the same end.
         On an ended shell it ends what ``background="keep"`` kept, if anything, and returns the
-        info.
+        info, also when it was evicted meanwhile.
 
         Args:
             grace: Seconds between SIGTERM and SIGKILL; None: the shell's own.
@@ -186,12 +188,13 @@ class Shell:
             ``leftovers``.
 
         Raises:
-            ShellRemovedError: The shell is deleted.
+            ShellRemovedError: The shell was removed.
 
         Cancellation: gives up waiting; the kill is completed all the same (C6).
         """
         seconds = None if grace is None else _checks.grace(grace)
-        self._check_not_deleted()
+        if self._entry.deleted == "removed":
+            raise ShellRemovedError(self._entry.info)
         self._entry.request_end(grace=seconds)
         await self._entry.gone.wait()
         return self._entry.info
