@@ -1,0 +1,129 @@
+"""Many shells at once: memory, descriptors, latency of create; and of the end of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import trio
+
+import trioshell
+from trioshell.launchers import SupervisedLauncher
+
+from .rounds import measure, median, table
+
+SLEEP = ["/bin/sleep", "600"]
+
+
+def private(pid: int | str) -> int:
+    """Private memory of a process in KiB."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def measure_memory(count: int) -> None:
+    async with trioshell.open_shells(launcher=SupervisedLauncher()) as shells:
+        await (await shells.create(["/bin/true"])).wait()
+        before = private("self"), len(os.listdir("/proc/self/fd"))
+        running = [await shells.create(SLEEP) for _ in range(count)]
+        after = private("self"), len(os.listdir("/proc/self/fd"))
+        supervisors = [private(parent(shell.pid)) for shell in running]
+        figures = {
+            "supervisor": statistics.median(supervisors),
+            "host": (after[0] - before[0]) / count,
+            "descriptors": (after[1] - before[1]) / count,
+        }
+        await leave(shells)
+    print(json.dumps(figures))
+
+
+async def leave(shells: trioshell.Shells) -> None:
+    async with trio.open_nursery() as nursery:
+        for shell in shells:
+            nursery.start_soon(shell.kill)
+
+
+async def measure_create(running: int) -> None:
+    async with trioshell.open_shells(launcher=SupervisedLauncher()) as shells:
+        for _ in range(running):
+            await shells.create(SLEEP)
+        times = []
+        for _ in range(100):
+            start = time.perf_counter()
+            shell = await shells.create(["/bin/true"])
+            times.append(time.perf_counter() - start)
+            await shell.wait()
+        await leave(shells)
+    print(json.dumps({"p50": statistics.median(times) * 1e3}))
+
+
+async def measure_exit() -> None:
+    """From the leader's last act to the event: the shell prints the time and ends."""
+    times = []
+
+    def note(event: trioshell.Event) -> None:
+        if isinstance(event, trioshell.Exited):
+            times.append(time.time())
+
+    async with trioshell.open_shells(launcher=SupervisedLauncher(), observers=[note]) as shells:
+        delays = []
+        for _ in range(300):
+            shell = await shells.create([sys.executable, "-I", "-S", "-c", STAMP])
+            result = await shell.result()
+            delays.append(times[-1] - float(result.output or "nan"))
+    delays.sort()
+    print(json.dumps({"p50": delays[150] * 1e3, "p90": delays[270] * 1e3}))
+
+
+# os._exit: the interpreter's own shutdown is not part of what is measured.
+STAMP = "import os, time; os.write(1, str(time.time()).encode()); os._exit(0)"
+
+
+def memory(rounds: int) -> None:
+    """Per running shell."""
+    figures = [measure("scale", "memory", 100) for _ in range(rounds)]
+    rows = [
+        ("private memory of its supervisor, KiB", median(figures, "supervisor")),
+        ("private memory in the host, KiB", median(figures, "host")),
+        ("descriptors in the host", median(figures, "descriptors")),
+    ]
+    table("One running shell costs", ["", "median"], rows)
+
+
+def create_latency(rounds: int) -> None:
+    """With 10, 100 and 1,000 running."""
+    figures: dict[int, list[dict[str, float]]] = {10: [], 100: [], 1000: []}
+    for _ in range(rounds):
+        for running, each in figures.items():
+            each.append(measure("scale", "create", running))
+    base = median(figures[10], "p50")
+    rows = [
+        (running, median(each, "p50"), median(each, "p50") / base)
+        for running, each in figures.items()
+    ]
+    table("Latency of create", ["running", "p50 ms", "ratio"], rows)
+
+
+def exit_to_event(rounds: int) -> None:
+    """From the end of the leader to the event."""
+    figures = [measure("scale", "exit") for _ in range(rounds)]
+    rows = [("p50", median(figures, "p50")), ("p90", median(figures, "p90"))]
+    table("From the leader's end to the event", ["", "ms"], rows)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["memory", count]:
+            trio.run(measure_memory, int(count))
+        case ["create", count]:
+            trio.run(measure_create, int(count))
+        case ["exit"]:
+            trio.run(measure_exit)
