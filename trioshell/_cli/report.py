@@ -22,18 +22,23 @@ _TAIL = 10
 
 @attrs.define(eq=False)
 class Reporter(abc.ABC):
-    """Shows events, in order. Runs beside the commands and outlives their scope."""
+    """Shows events, in order."""
 
     tail: int | None
     _seq: int = 0
     _moved: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
 
     async def run(self, shells: Shells, events: Subscription) -> None:
-        """Show events until the last one was shown."""
+        """Show events beside the commands, until cancelled."""
         async for event in events:
             await self.show(event, shells)
             self._seq = event.seq
             self._moved.unpark_all()
+
+    async def finish(self, shells: Shells, events: Subscription) -> None:
+        """Show what was still to be said when the scope had ended."""
+        async for event in events:
+            await self.show(event, shells)
 
     async def caught_up(self, seq: int) -> None:
         """Wait until the event ``seq`` was shown."""
@@ -119,7 +124,7 @@ class PrefixReporter(Reporter):
     _printed: dict[str, trio.Event] = attrs.field(factory=dict)
 
     async def run(self, shells: Shells, events: Subscription) -> None:
-        """Show events and lines until the last one was shown."""
+        """Show events and lines beside the commands, until cancelled."""
         async with trio.open_nursery() as self._nursery:
             await super().run(shells, events)
 

@@ -71,17 +71,17 @@ def _listed(path: str | None) -> list[str]:
 async def _run(arguments: argparse.Namespace, commands: list[str]) -> int:
     outcome = Outcome()
     reporter = choose_reporter(arguments)
-    async with trio.open_nursery() as nursery:
-        async with open_shells(
-            directory=arguments.directory,
-            shell=arguments.shell,
-            retain=len(commands),
-            grace=arguments.grace,
-            background=arguments.background,
-            output_limit=arguments.output_limit,
-            limiter=None if arguments.jobs is None else trio.CapacityLimiter(arguments.jobs),
-        ) as shells:
-            events = shells.subscribe(max_buffer=3 * len(commands) + 1)
+    async with open_shells(
+        directory=arguments.directory,
+        shell=arguments.shell,
+        retain=len(commands),
+        grace=arguments.grace,
+        background=arguments.background,
+        output_limit=arguments.output_limit,
+        limiter=None if arguments.jobs is None else trio.CapacityLimiter(arguments.jobs),
+    ) as shells:
+        events = shells.subscribe(max_buffer=3 * len(commands) + 1)
+        async with trio.open_nursery() as nursery:
             nursery.start_soon(reporter.run, shells, events)
             with trio.CancelScope() as working:
                 nursery.start_soon(_stop_on_signal, shells, working, outcome)
@@ -89,9 +89,9 @@ async def _run(arguments: argparse.Namespace, commands: list[str]) -> int:
                 await shells.wait_all()
             await _kill_all(shells)
             await reporter.caught_up(shells.statistics().last_seq)
-            status = outcome.status([shell.info for shell in shells])
-        await reporter.caught_up(shells.statistics().last_seq)
-        nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
+        status = outcome.status([shell.info for shell in shells])
+    await reporter.finish(shells, events)
     return status
 
 

@@ -68,13 +68,14 @@ class TableReporter(Reporter):
         self._live = Live(console=Console(), auto_refresh=False, get_renderable=self._table)
 
     async def run(self, shells: Shells, events: Subscription) -> None:
-        """Show the table until the last event was shown."""
+        """Show the table beside the commands, until cancelled."""
         with self._live:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._redraw, shells)
-                await super().run(shells, events)
-                nursery.cancel_scope.cancel()
-            self._live.refresh()
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._redraw, shells)
+                    await super().run(shells, events)
+            finally:
+                self._live.refresh()
 
     async def show(self, event: Event, shells: Shells) -> None:
         """Show one event."""
