@@ -129,7 +129,7 @@ class DirectProcess(Process):
 
     async def _run(self, *ends: Function) -> None:
         feeding = () if self._feeder is None else (self._feeder.run,)
-        await first_of(*ends, beside=(self._pump.run, *feeding))
+        await first_of(*ends, beside=(self._watch.run, self._pump.run, *feeding))
 
     async def _natural_end(self) -> None:
         await self._watch.wait()

@@ -42,6 +42,7 @@ class ExitWatch:
     returncode: int | None = None
     usage: Usage | None = None
     reaped: bool = False
+    _end: trio.Event = attrs.field(factory=trio.Event)
 
     @classmethod
     def of(cls, pid: int) -> Self:
@@ -64,7 +65,11 @@ class ExitWatch:
         return not self.reaped and _look(self.pid) is not None
 
     async def wait(self) -> None:
-        """Wait until it has ended. Cancellation: call again."""
+        """Wait until `run` has seen the end."""
+        await self._end.wait()
+
+    async def run(self) -> None:
+        """Watch until it has ended. One task; cancellation: run it again."""
         await trio.lowlevel.checkpoint()
         while not self.ended:
             if self._pidfd is not None:
@@ -76,6 +81,7 @@ class ExitWatch:
             if not self.ended:
                 # Somebody traces it: he is told first, and we can look only when he let go.
                 await trio.sleep(0.001)
+        self._end.set()
 
     def reap(self) -> None:
         """Reap it. Only after it has ended; sets `returncode` and `usage`."""

@@ -126,8 +126,12 @@ class Session:
     async def wait_empty(self) -> None:
         """Wait until nothing of the session is alive. Cancellation: call again."""
         await trio.lowlevel.checkpoint()
+        pause = 0.005
         while self._populated(members := self._look()):
-            await self._wait_change(members)
+            # For a limited time: a member need not end to be one no longer (setsid).
+            with trio.move_on_after(pause):
+                await self._wait_change(members)
+            pause = min(pause * 2, 0.25)
 
     def _strike(self) -> list[Member]:
         # The group first: that is one step, in which nobody of it can fork.
