@@ -202,6 +202,8 @@ def _directory(cwd: str | os.PathLike[str] | None, *, real: bool) -> str | None:
 def _check_sizes(argv: Sequence[bytes], environ: Mapping[bytes, bytes]) -> None:
     for word in argv:
         _check_size(len(word) + 1, "the command (or one argument of it)", "send it by stdin")
+    if sum(map(len, environ)) + sum(map(len, environ.values())) < MAX_ARGUMENT // 2:
+        return  # one look at all of them, at each create, is cheaper than one at each
     for name, value in environ.items():
         variable = f"the environment variable {os.fsdecode(name)!r}"
         _check_size(len(name) + len(value) + 2, variable, "pass it in a file")
