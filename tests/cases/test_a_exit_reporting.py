@@ -1,10 +1,33 @@
+"""Kind (a): what is said about an end, and when."""
+
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+
 import pytest
+import trio
 
-from trioshell import Status
+from trioshell import Exited, Shell, ShellInfo, Status
 
-from .support import Case
+from .support import Case, descriptors, read_all, rounds, until, until_output
+
+
+def reference(case: Case, command: str) -> tuple[int, bytes]:
+    """What ``sh -c`` makes of a text: the general rule that the shells have to keep."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=case.path,
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize(
@@ -18,10 +41,331 @@ from .support import Case
 async def test_the_code_is_the_wait_status(
     case: Case, command: str, code: int, output: bytes
 ) -> None:
-    """Case 1: a failing command reported as success when the command text cannot be parsed.
+    """Case 1: a failing command reported as success when its text cannot be parsed.
 
     https://github.com/SWE-agent/SWE-ReX/issues/54
     """
     async with case.open():
         info, written = await case.run(command)
     assert (info.status, info.returncode, written) == (Status.EXITED, code, output)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("kill -KILL $$", -signal.SIGKILL),
+        ("kill -TERM $$", -signal.SIGTERM),
+        ("sh -c 'kill -SEGV $$'; exit $?", 128 + signal.SIGSEGV),
+    ],
+)
+async def test_an_outside_signal_is_an_end_by_itself(case: Case, command: str, code: int) -> None:
+    """Case 2: a shell killed by somebody else is listed with an empty exit code.
+
+    https://github.com/google-gemini/gemini-cli/pull/29237
+    """
+    async with case.open():
+        info, _ = await case.run(command)
+    assert (info.status, info.returncode) == (Status.EXITED, code)
+    assert info.signal == (-code if code < 0 else None)
+
+
+async def test_a_kill_past_the_library_is_no_kill_by_it(case: Case) -> None:
+    """Case 2, last form: the test kills the leader, the library does not.
+
+    https://github.com/google-gemini/gemini-cli/pull/29237
+    """
+    async with case.open():
+        shell = await case.start("sleep 300")
+        os.kill(shell.pid, signal.SIGKILL)
+        info = await shell.wait()
+        assert shell.info == info
+    assert (info.status, info.signal) == (Status.EXITED, signal.SIGKILL)
+    assert info.as_dict()["returncode"] == -signal.SIGKILL
+
+
+async def test_a_host_that_ignores_sigchld_gets_no_invented_code(case: Case) -> None:
+    """Case 3: the host ignores SIGCHLD, and the wait hangs or a failure becomes 0.
+
+    The supervised launcher's commands are no children of the host, so it always knows the code.
+    The direct one asks the kernel; where that keeps nothing, the code is unknown, with a reason.
+
+    https://github.com/python/cpython/issues/76296
+    """
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        async with case.open():
+            with trio.fail_after(10):
+                info, _ = await case.run("exit 7")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert info.status is Status.EXITED
+    check_not_invented(case, info)
+
+
+def check_not_invented(case: Case, info: ShellInfo) -> None:
+    """The code is 7, or the launcher that cannot know it says why."""
+    if case.guarantees.launcher == "direct" and info.returncode is None:
+        assert "the exit status was lost" in (info.reason or "")
+    else:
+        assert info.returncode == 7
+
+
+async def test_closed_streams_are_no_end(case: Case) -> None:
+    """Case 4: a command that closes all its streams early and keeps working.
+
+    https://github.com/elixir-lang/elixir/issues/13449
+    """
+    async with case.open():
+        begin = trio.current_time()
+        shell = await case.start("exec 0<&- 1>&- 2>&-; sleep 2; exit 5")
+        with trio.move_on_after(1):
+            await shell.wait()
+        assert shell.status is Status.RUNNING
+        with trio.fail_after(20):
+            info = await shell.wait()
+        assert trio.current_time() - begin > 1.9
+        assert (info.status, info.returncode) == (Status.EXITED, 5)
+        page = await shell.output()
+        assert (page.data, page.size, page.final) == (b"", 0, True)
+
+
+@rounds(60, 500)
+async def test_a_kill_and_a_natural_end_race_for_one_ending(case: Case, rounds: int) -> None:
+    """Case 5: stop and natural end race, and there are two endings for one task.
+
+    The delay follows the race: longer after a kill, shorter after a natural end. So it stays
+    where both happen, however fast the machine is just now.
+
+    https://github.com/netease-lcap/wave-agent/pull/1005
+    """
+    results: Counter[tuple[Status, int | None]] = Counter()
+    async with case.open(retain=rounds):
+        delay = 0.02
+        for _ in range(rounds):
+            shell = await case.start("sleep 0.02; exit 7")
+            got: list[ShellInfo] = []
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(collect, shell, got)
+                await trio.sleep(delay)
+                assert await shell.kill() == shell.info
+            assert got == [shell.info]
+            results[got[0].status, got[0].returncode] += 1
+            delay *= 1.05 if got[0].status is Status.KILLED else 1 / 1.05
+    assert set(results) == {(Status.EXITED, 7), (Status.KILLED, -signal.SIGTERM)}
+    assert len(case.events) == 3 * rounds
+
+
+async def collect(shell: Shell, results: list[ShellInfo]) -> None:
+    results.append(await shell.wait())
+
+
+@rounds(30, 200)
+async def test_output_is_complete_when_the_end_is_told(case: Case, rounds: int) -> None:
+    """Case 6: output arrives after the exit event.
+
+    https://github.com/nodejs/node/issues/45085
+    """
+    want = b"".join(b"%d\n" % i for i in range(1, 5001)) + b"END\n"
+    async with case.open() as shells, shells.subscribe() as events, trio.open_nursery() as nursery:
+
+        async def look() -> None:
+            left = rounds
+            async for event in events:
+                if isinstance(event, Exited):
+                    shell = shells[event.id]
+                    assert await read_all(shell) == want
+                    assert event.info.size == len(want)
+                    later = await shell.output(len(want))
+                    assert (later.data, later.final) == (b"", True)
+                    await shell.remove()
+                    left -= 1
+                    if not left:
+                        return
+
+        nursery.start_soon(look)
+        for _ in range(rounds // 10):
+            for _ in range(10):
+                await case.start("seq 1 5000; echo END")
+            await shells.wait_all()
+
+
+async def test_every_wait_gives_the_same_answer(case: Case) -> None:
+    """Case 7: a second wait gives a different answer from the first.
+
+    https://github.com/boxlite-ai/boxlite/pull/1146
+    """
+    async with case.open():
+        shell = await case.start("sleep 0.2; echo x; exit 9")
+        results: list[ShellInfo] = []
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(collect, shell, results)
+        with trio.fail_after(1):
+            await collect(shell, results)
+            await collect(shell, results)
+        assert (await shell.output(0, 100)).data == b"x\n"
+    assert results == 52 * results[:1]
+    assert (results[0].status, results[0].returncode) == (Status.EXITED, 9)
+    assert results[0].ended is not None
+
+
+async def test_waits_that_were_given_up_leave_no_trace(case: Case) -> None:
+    """Case 8: a wait that was given up spoils the next wait.
+
+    https://github.com/watchexec/command-group/issues/21
+    """
+    async with case.open():
+        shell = await case.start("sleep 2; exit 4")
+        held = descriptors()
+        threads = threading.active_count()
+        for _ in range(40):
+            with trio.move_on_after(0.02):
+                await shell.wait()
+        assert shell.status is Status.RUNNING
+        assert (descriptors(), threading.active_count()) == (held, threads)
+        with trio.fail_after(20):
+            info = await shell.wait()
+        assert (info.status, info.returncode) == (Status.EXITED, 4)
+        assert descriptors() <= held
+        assert threading.active_count() <= threads
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ('set -eu; echo "$!"', None),
+        ("exec sh -c 'exit 6'", 6),
+        ("trap 'exit 9' EXIT; false", 9),
+        ("bash -c 'set -euo pipefail; echo \"$NOT_SET_X\"; echo no'", 1),
+        ("exit 300", 44),
+    ],
+)
+async def test_no_command_can_hide_its_code(case: Case, command: str, code: int | None) -> None:
+    """Case 9: an in-band prompt mark defeated by strict mode, exec or an EXIT trap.
+
+    https://github.com/OpenHands/OpenHands/pull/10557
+    """
+    async with case.open():
+        with trio.fail_after(10):
+            info, written = await case.run(command)
+    expected = reference(case, command)
+    assert (info.returncode, written) == expected
+    assert info.status is Status.EXITED
+    assert info.returncode == (code or expected[0])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat <<EOF\nalpha\nEOF",
+        "cat <<EOF\nalpha\nEOF\n",
+        "echo beta # remark",
+        "echo gamma \\",
+        "# only a remark",
+        "echo delta &",
+        "{ echo eps; }",
+        "echo zeta;",
+        "\n\necho eta\n\n",
+        "echo theta\\\n",
+        "echo 'iota\n\n'",
+        "echo kappa; exit 3 #",
+        "if true; then",
+        "echo 'lambda",
+        "echo \ufeffmu \u2028 \U0001f41a",
+    ],
+)
+async def test_the_text_reaches_the_shell_unchanged(case: Case, command: str) -> None:
+    """Case 10: trimming or wrapping the command breaks here-documents and comments.
+
+    https://github.com/google-gemini/gemini-cli/issues/20755
+    """
+    async with case.open():
+        # A background job may write after the end of its leader, which "kill" would end.
+        info, written = await case.run(command, background="wait")
+    assert (info.returncode, written) == reference(case, command)
+    assert info.status is Status.EXITED
+
+
+# Neighbours: nobody has reported these yet.
+
+
+async def test_neighbour_a_stopped_leader_has_not_ended(case: Case) -> None:
+    """A stop is a change of state that wait calls can tell of, too; it is no end."""
+    async with case.open():
+        shell = await case.start("echo ready; kill -STOP $$; exit 5")
+        await until_output(shell, b"ready\n")
+        await until(lambda: _state(shell.pid) == "T")
+        with trio.move_on_after(0.1):
+            await shell.wait()
+        assert shell.status is Status.RUNNING
+        os.kill(shell.pid, signal.SIGCONT)
+        info = await shell.wait()
+    assert (info.status, info.returncode) == (Status.EXITED, 5)
+
+
+async def test_neighbour_the_main_thread_may_leave_before_the_process(case: Case) -> None:
+    """A leader whose main thread has left looks like a zombie; its other threads go on."""
+    program = """if True:
+        import ctypes, os, sys, threading
+        def work():
+            print("ready", flush=True)
+            sys.stdin.read()
+            os._exit(7)
+        threading.Thread(target=work).start()
+        ctypes.CDLL(None).syscall(%d, 0)
+    """
+    async with case.open():
+        number = _EXIT_CALL.get(os.uname().machine)
+        if number is None:
+            pytest.skip("the number of the exit system call is not known here")
+        command = [sys.executable, "-c", program % number]
+        shell = await case.start(command, stdin=subprocess.PIPE)
+        await until_output(shell, b"ready\n")
+        await until(lambda: _state(shell.pid) == "Z")
+        with trio.move_on_after(0.1):
+            await shell.wait()
+        assert shell.status is Status.RUNNING
+        assert shell.stdin is not None
+        await shell.stdin.aclose()
+        info = await shell.wait()
+    assert (info.status, info.returncode) == (Status.EXITED, 7)
+
+
+async def test_neighbour_a_host_that_reaps_every_child_gets_no_invented_code(case: Case) -> None:
+    """Some hosts reap all children, because they are process 1 or know no better."""
+    over = threading.Event()
+
+    def reap() -> None:
+        while not over.wait(0.001):
+            try:
+                os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+    thread = threading.Thread(target=reap)
+    async with case.open():
+        thread.start()
+        try:
+            infos = [(await case.run("exit 7"))[0] for _ in range(5)]
+        finally:
+            over.set()
+            thread.join()
+    for info in infos:
+        assert info.status is Status.EXITED
+        check_not_invented(case, info)
+
+
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGQUIT, signal.SIGRTMIN])
+async def test_neighbour_a_core_dump_does_not_change_the_signal(case: Case, number: int) -> None:
+    """The wait status has a bit for the core dump next to the signal's number."""
+    async with case.open():
+        info, _ = await case.run(f"ulimit -c unlimited; kill -{int(number)} $$")
+    assert (info.status, info.returncode, info.signal) == (Status.EXITED, -number, number)
+
+
+def _state(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+_EXIT_CALL = {"x86_64": 60, "aarch64": 93}

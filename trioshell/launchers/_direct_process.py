@@ -27,6 +27,7 @@ import trio
 from .._records import Ending, Leftover, Pty
 from ._exit_watch import ExitWatch
 from ._first import Function, first_of
+from ._helpers import procfs
 from ._holders import holders
 from ._pump import Pump
 from ._seam import Capture, Process, Spec
@@ -38,6 +39,9 @@ from ._wiring import Wiring
 # What a leader started often ends with it, but a moment later. That moment is not worth a
 # SIGTERM; it ends as soon as nothing is left.
 SETTLE = 0.05
+
+# How a leader ends that was killed, unless it caught SIGTERM. None: how it ended is not known.
+_ENDED_BY_US = {-signal.SIGTERM, -signal.SIGKILL, None}
 
 
 @attrs.define(eq=False)
@@ -54,6 +58,7 @@ class DirectProcess(Process):
     _feeder: StdinFeeder | None
     _asked: trio.Event = attrs.field(factory=trio.Event)
     _by_itself: bool = True
+    _certain: bool = False
     _deadline: float = math.inf
     _patience: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _kept: bool = False
@@ -100,7 +105,8 @@ class DirectProcess(Process):
         if not self._asked.is_set():
             self._by_itself = self._watch.ended
             self._asked.set()
-            self._session.terminate()
+            mortal = procfs.dies_of(self.pid, signal.SIGTERM)
+            self._certain = self._session.terminate() and mortal
 
     def send_signal(self, number: int) -> None:
         if not self._watch.ended:
@@ -212,7 +218,12 @@ class DirectProcess(Process):
         else:
             # Where the session cannot be seen, this is what makes sure; elsewhere it hits nobody.
             self._session.signal_group(signal.SIGKILL)
+        certain = self._certain and procfs.dies_of(self.pid, signal.SIGTERM)
         self._watch.reap()
+        if certain and self._watch.returncode not in _ENDED_BY_US:
+            # A signal to a process that is within its exit already has no effect. This leader
+            # could only have been killed by ours, and ended in another way: it was faster.
+            self._by_itself = True
         # Only so that subprocess knows. There is nothing left to reap, so it says 0: not used.
         self._child.poll()
 

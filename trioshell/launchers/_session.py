@@ -106,14 +106,21 @@ class Session:
             with contextlib.suppress(*_REFUSALS):
                 os.killpg(self._leader.pid, number)
 
-    def terminate(self) -> None:
-        """Ask every process once to end, and wake the stopped ones so that they can."""
+    def terminate(self) -> bool:
+        """Ask every process once to end, and wake the stopped ones so that they can.
+
+        Returns:
+            Whether nobody was asked before the leader and its group.
+        """
         # Others first: the leader's end may orphan a group, which the kernel then hangs up.
+        alone = True
         for member in self.living():
             if member.group != self._leader.pid or not self._leader.pinned:
                 self._signal(member, signal.SIGTERM, signal.SIGCONT)
+                alone = False
         self.signal_group(signal.SIGTERM)
         self.signal_group(signal.SIGCONT)
+        return alone
 
     async def kill(self) -> None:
         """SIGKILL until nothing is left. Never ends if something cannot be killed."""

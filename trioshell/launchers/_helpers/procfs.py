@@ -51,6 +51,19 @@ def everybody() -> Iterator[Process]:
             yield process
 
 
+def dies_of(pid: int, number: int) -> bool:
+    """Whether this signal can only end the process: it is not caught, ignored or blocked.
+
+    A zombie keeps what it had at its end. False if nothing is known.
+    """
+    masks = [
+        int(line.split()[1], 16)
+        for line in _read(f"/proc/{pid}/status").splitlines()
+        if line.startswith((b"SigBlk:", b"SigIgn:", b"SigCgt:"))
+    ]
+    return bool(masks) and not any(mask >> (number - 1) & 1 for mask in masks)
+
+
 def environment(pid: int) -> bytes:
     """The environment a process was started with, ``NAME=value`` ended by NULs each."""
     return _read(f"/proc/{pid}/environ", whole=True)

@@ -75,7 +75,6 @@ class Shell:
         self._stage = RUNNING
         self._give_up = math.inf
         self._watched = math.inf
-        self._by_itself = True
         self._drained = False
         self._reported = False
         self._trouble: str | None = None
@@ -88,8 +87,6 @@ class Shell:
     def kill(self, grace: float) -> None:
         """End the tree, or end it sooner."""
         self.tree.reap()
-        if not self.tree.leader_ended:
-            self._by_itself = False
         until = time.monotonic() + grace
         if self._stage < ASKED:
             self._ask(until)
@@ -194,7 +191,7 @@ class Shell:
         store.trim()
         body = {
             "status": tree.status,
-            "by_itself": self._by_itself,
+            "by_itself": tree.by_itself,
             "size": store.size,
             "usage": (tree.user, tree.system, tree.max_rss),
             "leftovers": self._leftovers(),

@@ -10,6 +10,9 @@ from . import killing, procfs
 
 _STOPPING = 0.5
 
+# How a leader ends that `ask` or `kill` ended, unless it caught what it was sent.
+_ENDED_BY_US = {-signal.SIGHUP, -signal.SIGTERM, -signal.SIGKILL}
+
 
 class Tree:
     """All descendants of this process, a child subreaper that has started one leader.
@@ -34,6 +37,22 @@ class Tree:
         self.max_rss = 0
         self._own_children = own_children
         self._pinned = True
+        self._struck = False
+        self._polite: int | None = None
+        self._certain = True
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether the leader ended without `ask` or `kill`.
+
+        A signal to a process that is within its exit already has no effect. So a leader that the
+        signal could only have killed, and that ended in another way, was faster than it.
+        """
+        if not self._struck:
+            return True
+        if self.status is None or not self._certain:
+            return False
+        return os.waitstatus_to_exitcode(self.status) not in _ENDED_BY_US
 
     def reap(self) -> None:
         """Collect whoever is dead; the leader only when nobody else is left, or it is released."""
@@ -46,7 +65,7 @@ class Tree:
             if found is None:
                 return
             if found.si_pid == self.leader:
-                self.leader_ended = True
+                self._note_end()
                 # The kernel shows the first dead child only. A pinned leader hides the others.
                 if self._pinned and self._reap_others():
                     return
@@ -69,6 +88,11 @@ class Tree:
 
     def ask(self, *numbers: int) -> None:
         """Signal everybody once, also who left the group."""
+        if not self.leader_ended:
+            self._struck = True
+            self._polite = numbers[0]
+            self._certain = procfs.dies_of(self.leader, numbers[0])
+        # The leader's group first: an end of the others must not be what ends the leader.
         self.signal_group(*numbers)
         for process in self.alive():
             if not (self._pinned and process.group == self.leader):
@@ -76,6 +100,7 @@ class Tree:
 
     def kill(self) -> None:
         """Make sure that everybody is dying now. To be repeated until `empty`."""
+        self._struck = self._struck or not self.leader_ended
         if self._pinned:
             # A SIGKILL to a group cannot be outrun by forks inside of it. Mostly this is all:
             # the next call, if it comes to that, finds those that had left the group.
@@ -87,6 +112,11 @@ class Tree:
     def alive(self) -> list[procfs.Process]:
         """Everybody who is not dead, as far as one look can tell."""
         return [process for process in procfs.descendants(os.getpid()) if not process.dead]
+
+    def _note_end(self) -> None:
+        if not self.leader_ended and self._polite is not None:
+            self._certain = self._certain and procfs.dies_of(self.leader, self._polite)
+        self.leader_ended = True
 
     def _reap_others(self) -> bool:
         """Collect the dead among the other children. Returns whether any is left."""
