@@ -23,6 +23,7 @@ MODULES = [trioshell, trioshell.launchers]
 EXPORTS = {
     "Created",
     "Deleted",
+    "DirectoryInUseError",
     "Event",
     "Exited",
     "Follower",

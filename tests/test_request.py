@@ -30,6 +30,7 @@ def ask(command: Any = "true", *, guarantees: Guarantees = ALL, **changes: Any) 
         "stdin": None,
         "pty": None,
         "metadata": None,
+        "durable": False,
     }
     return request(
         command,

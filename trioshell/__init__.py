@@ -13,6 +13,7 @@ from ._events import Deleted as Deleted
 from ._events import Event as Event
 from ._events import Exited as Exited
 from ._events import Subscription as Subscription
+from ._exceptions import DirectoryInUseError as DirectoryInUseError
 from ._exceptions import OutputLostError as OutputLostError
 from ._exceptions import ShellError as ShellError
 from ._exceptions import ShellNotFoundError as ShellNotFoundError

@@ -23,6 +23,7 @@ class Entry:
         life: What may happen to it and what may be said about it.
         grace: Seconds between SIGTERM and SIGKILL, unless a kill says otherwise.
         timeout: The time limit in seconds, from the start.
+        output_limit: Bytes of output that are kept on disk, or None.
         process: Set while the process, or what it left behind, is in our care.
         capture: Its output, from the start of the process on.
         stdin: Its input, if it has one that can be written to.
@@ -41,6 +42,7 @@ class Entry:
     spec: Spec | None
     grace: float
     timeout: float
+    output_limit: int | None = None
     life: Lifecycle = attrs.field(factory=Lifecycle)
     process: Process | None = None
     capture: Capture | None = None
@@ -55,7 +57,7 @@ class Entry:
     deleted: Reason | None = None
     removal: bool = False
     kill_grace: float = attrs.field(init=False)
-    started_at: float = attrs.field(init=False, factory=trio.current_time)
+    started_at: float = attrs.field(factory=trio.current_time)
 
     def __attrs_post_init__(self) -> None:
         self.kill_grace = self.grace
@@ -63,6 +65,18 @@ class Entry:
     @property
     def id(self) -> str:
         return self.info.id
+
+    @property
+    def keeps(self) -> bool:
+        """Whether processes may live on in our care when the shell has ended."""
+        return self.spec is not None and self.spec.background == "keep"
+
+    @property
+    def stored(self) -> int:
+        """Bytes of output on disk once the shell has ended, a page or so more or less."""
+        if self.output_limit is None:
+            return self.info.size
+        return min(self.info.size, self.output_limit)
 
     def begin(self) -> None:
         """The process runs: its time limit counts from now."""

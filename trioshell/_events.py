@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, final
@@ -14,14 +12,13 @@ import trio
 from . import _checks
 from ._exceptions import SubscriptionLaggedError
 from ._records import ShellInfo
+from ._report import report
 
 Reason = Literal["removed", "evicted", "closed"]
 
 # Events that `subscribe(since=...)` can replay. At about 1 KiB an event this is some 8 MiB at
 # the most; a log without a bound would be a leak in a long-lived scope.
 HISTORY = 8192
-
-_logger = logging.getLogger("trioshell")
 
 
 @final
@@ -178,13 +175,8 @@ def _notify(observer: Observer, event: Event) -> None:
     try:
         observer(event)
     except Exception as error:  # noqa: BLE001
-        # Publication is one step with the change it tells of (C5), so nothing an observer does
-        # may break out of it: not its exception, and not our warning turned into one (-W error).
-        message = f"the observer {observer!r} raised {error!r} at {event.type} {event.id}"
-        try:
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
-        except RuntimeWarning:
-            _logger.exception(message)
+        # Publication is one step with the change it tells of (C5): nothing may break out of it.
+        report(f"the observer {observer!r} raised {error!r} at {event.type} {event.id}")
 
 
 @final

@@ -43,6 +43,23 @@ class OutputLostError(ShellError):
     """
 
 
+class DirectoryInUseError(ShellError, OSError):
+    """Another scope has the durable directory: in this process or in another, also a stopped one.
+
+    Attributes:
+        pid: The process that has it, or None when it has not said so yet.
+    """
+
+    def __init__(self, folder: str, pid: int | None) -> None:
+        by = "another process" if pid is None else f"process {pid}"
+        what = f"the directory {folder!r} is in use by {by}: it serves one scope at a time"
+        super().__init__(errno.EBUSY, what, folder)
+        self.pid = pid
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
 class SubscriptionLaggedError(ShellError):
     """A subscriber fell behind by more events than its buffer holds.
 

@@ -13,6 +13,7 @@ import attrs
 from . import _checks, _interpreter
 from ._exceptions import spawn_error
 from ._interpreter import Interpreter
+from ._record_format import metadata_copy
 from ._records import Argument, Command, Pty
 from .launchers import Background, Guarantees, OnOutputLimit
 
@@ -69,6 +70,7 @@ def request(
     stdin: Stdin,
     pty: Pty | None,
     metadata: Mapping[str, Any] | None,
+    durable: bool,
 ) -> Request:
     """Check everything, resolve everything.
 
@@ -77,6 +79,7 @@ def request(
         defaults: For what is None.
         guarantees: What the launcher cannot do is refused.
         real: Look whether directory and program exist; a fake launcher has neither.
+        durable: The metadata have to come back from a file.
 
     Raises:
         TypeError, ValueError: An argument makes no sense; the message says which and why.
@@ -111,7 +114,7 @@ def request(
         timeout=_checks.timeout(timeout),
         stdin=_stdin(stdin),
         pty=pty,
-        metadata=_metadata(metadata),
+        metadata=_metadata(metadata, durable=durable),
         **options,
     )
 
@@ -165,10 +168,10 @@ def _stdin(stdin: Stdin) -> bytes | bool | None:
     return stdin if stdin is None or isinstance(stdin, bytes) else True
 
 
-def _metadata(metadata: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _metadata(metadata: Mapping[str, Any] | None, *, durable: bool) -> Mapping[str, Any]:
     if metadata is not None and not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a mapping, not {metadata!r}")
-    return metadata or {}
+    return metadata_copy(dict(metadata or {})) if durable else metadata or {}
 
 
 def _environment(env: Mapping[str, str | None] | None) -> dict[bytes, bytes]:

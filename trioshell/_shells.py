@@ -14,12 +14,14 @@ import attrs
 import trio
 
 from . import _checks, _interpreter
-from ._directory import NOWHERE, Directory, open_directory
+from ._directory import Directory, open_durable, open_private
 from ._entry import Entry
 from ._events import Log, Observer, Subscription, subscribe
 from ._ids import Ids
 from ._interpreter import Interpreter
+from ._ledger import DurableLedger
 from ._records import Argument, Pty, ShellInfo, Status
+from ._recovery import recover
 from ._registry import Registry
 from ._request import Defaults, Request, Stdin, check_output_limit, request
 from ._shell import Shell, current_info
@@ -38,8 +40,8 @@ class Statistics:
     Attributes:
         running: Shells that have not ended.
         retained: Ended shells that are kept.
-        created: Shells created so far.
-        ended: Shells ended so far.
+        created: Shells created so far, and those taken over with a durable directory.
+        ended: How many of these have ended so far.
         last_seq: ``seq`` of the newest event; ``subscribe(since=last_seq)`` misses nothing.
         subscribers: Open subscriptions.
     """
@@ -67,7 +69,7 @@ class Shells:
     _interpreter: Interpreter
     _defaults: Defaults
     _limiter: trio.CapacityLimiter | None
-    _ids: Ids = attrs.field(factory=Ids)
+    _ids: Ids
     _closing: bool = False
 
     def __repr__(self) -> str:
@@ -139,6 +141,7 @@ class Shells:
             stdin=stdin,
             pty=pty,
             metadata=metadata,
+            durable=self._directory.durable,
         )
         if self._limiter is None:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -205,8 +208,16 @@ class Shells:
             grace=asked.grace,
             output_limit=asked.output_limit,
             on_output_limit=asked.on_output_limit,
+            end_record=self._directory.end_record(id),
         )
-        return Entry(info=info, spec=spec, grace=asked.grace, timeout=asked.timeout, leave=leave)
+        return Entry(
+            info=info,
+            spec=spec,
+            grace=asked.grace,
+            timeout=asked.timeout,
+            output_limit=asked.output_limit,
+            leave=leave,
+        )
 
     def __getitem__(self, id: str) -> Shell:
         return Shell(self._registry.get(id), self._registry)
@@ -295,6 +306,7 @@ async def open_shells(
     directory: str | os.PathLike[str] | None = None,
     shell: str | os.PathLike[str] | None = None,
     retain: int = 25,
+    retain_bytes: int | None = None,
     grace: float = 3.0,
     background: Background = "kill",
     output_limit: int | None = None,
@@ -310,11 +322,14 @@ async def open_shells(
     shells at once, also while the body still cleans up.
 
     Args:
-        directory: Where capture files live and are kept; None: a private directory that is
-            deleted at the end.
+        directory: A durable directory: shells and their output outlive the scope in it, and
+            what a crashed host left there is ended. One scope at a time has it. None: a private
+            directory, deleted at the end.
         shell: Path or name of the interpreter for commands given as text; None: ``$SHELL`` if it
             is POSIX-compatible, else bash, else ``/bin/sh``.
         retain: Ended shells to keep; beyond it the one that ended first goes.
+        retain_bytes: Bytes of output of ended shells to keep; beyond it the one that ended first
+            goes, down to none. None: no limit.
         grace: Seconds between SIGTERM and SIGKILL.
         background: What happens to processes that outlive their leader: ``"kill"``, ``"wait"``
             or ``"keep"``.
@@ -327,19 +342,27 @@ async def open_shells(
     Raises:
         TypeError, ValueError: An argument makes no sense.
         SpawnError: The interpreter does not exist or cannot be executed.
+        DirectoryInUseError: Another scope has the directory.
         OSError: The directory cannot be used.
     """
     _checks.count("retain", retain, least=0)
+    if retain_bytes is not None:
+        _checks.count("retain_bytes", retain_bytes, least=0)
     _checks.choice("background", background, get_args(Background))
     seconds = _checks.grace(grace)
     interpreter = _interpreter.choose(shell, os.environ)
     async with launcher or best_launcher() as entered:
         if output_limit is not None:
             check_output_limit(output_limit, entered.guarantees)
-        home = open_directory(directory) if entered.needs_files else NOWHERE
-        registry = Registry(retain, Log(tuple(observers)))
+        home = _open(directory) if entered.needs_files else Directory()
+        # Last among the observers: said is what all of them have heard.
+        log = Log((*observers, home.ledger.tell))
+        registry = Registry(retain, log, home.ledger, retain_bytes)
+        ids = Ids()
         failure: BaseException | None = None
         with closing(home), trio.CancelScope() as leaving:
+            if isinstance(home.ledger, DurableLedger):
+                await recover(home.ledger, registry, ids)
             async with trio.open_nursery() as nursery:
                 shells = Shells(
                     registry,
@@ -349,6 +372,7 @@ async def open_shells(
                     interpreter,
                     Defaults(grace=seconds, background=background, output_limit=output_limit),
                     limiter,
+                    ids,
                 )
                 try:
                     yield shells
@@ -360,3 +384,7 @@ async def open_shells(
             registry.close()
     if failure is not None:
         raise failure
+
+
+def _open(directory: str | os.PathLike[str] | None) -> Directory:
+    return open_private() if directory is None else open_durable(directory)

@@ -58,28 +58,29 @@ async def _start(
     entry.failure = trio.ClosedResourceError("the scope of these shells ended meanwhile")
     process = None
     try:
+        registry.announce(entry)
         with entry.scope as starting:
             process = await launcher.launch(entry.spec)
         if process is not None and not starting.cancel_called:
             # No checkpoint since the launch: a process that runs is a shell that is registered.
             entry.begin()
-            registry.admit(entry, process)
-            entry.failure = None
-            return process
+            entry.failure = registry.admit(entry, process)
+            if entry.failure is None:
+                return process
         if process is not None:
             await _undo(process)
     except Exception as error:  # noqa: BLE001 - it is the creator's
         entry.failure = error
     finally:
         if entry.failure is not None:
-            entry.life.stillborn()
+            registry.reject(entry)
             entry.leave()
         tell()
     return None
 
 
 async def _undo(process: Process) -> None:
-    """The creator was cancelled while the process came up: there was no shell (C2)."""
+    """The creator was cancelled, or it cannot be recorded: there was no shell (C2)."""
     process.kill(0)
     with trio.CancelScope(shield=True, deadline=trio.current_time() + MARGIN) as bounded:
         await process.wait()
@@ -97,8 +98,9 @@ async def _supervise(entry: Entry, process: Process, registry: Registry) -> None
         ending = attrs.evolve(process.abandon(), trouble=f"the launcher failed: {error!r}")
     entry.scope = trio.CancelScope()
     registry.settle(entry, ending)
-    if entry.spec is not None and entry.spec.background == "keep":
+    if entry.keeps:
         await _tend(entry, process)
+        registry.release(entry)
     if entry.removal:
         registry.delete(entry, "removed")
 

@@ -96,10 +96,13 @@ class FileCapture(Capture):
                 return 0
             return _seek(fd, start, os.SEEK_DATA) - start
 
-    def remove(self) -> None:
+    def close(self) -> None:
         if self._kept is not None:
             os.close(self._kept)
             self._kept = None
+
+    def remove(self) -> None:
+        self.close()
         with contextlib.suppress(OSError):
             os.unlink(self.path)
 

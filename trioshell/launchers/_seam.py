@@ -72,6 +72,10 @@ class Spec:
         grace: Seconds that leftovers of a natural end get between SIGTERM and SIGKILL.
         output_limit: Bytes of output kept on disk, or None.
         on_output_limit: What happens beyond it.
+        end_record: Path of a file to write, at one stroke, as soon as the leader has ended and
+            before that is reported; None: not asked for. It holds ``{"status": N, "by_itself":
+            true}``: the raw wait status, and whether the leader ended before any signal of a
+            kill reached it. For helpers that outlive the host: the next scope reads it there.
     """
 
     id: str
@@ -86,6 +90,7 @@ class Spec:
     grace: float = 3.0
     output_limit: int | None = None
     on_output_limit: OnOutputLimit = "cut"
+    end_record: str | None = None
 
 
 class Capture(abc.ABC):
@@ -111,6 +116,9 @@ class Capture(abc.ABC):
     @abc.abstractmethod
     def remove(self) -> None:
         """Delete what is stored. Called once, when the shell is deleted."""
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Free what is held; what is stored stays. Called when a durable scope is over."""
 
 
 class Process(abc.ABC):

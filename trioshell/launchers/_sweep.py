@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterator
+from typing import Self
 
 import attrs
 import trio
@@ -29,11 +30,14 @@ _STOPPING = 0.3
 _REPEAT = 0.01
 
 
-async def sweep(ids: Collection[str], *, seconds: float = 1.0) -> tuple[Leftover, ...]:
+async def sweep(
+    ids: Collection[str], *, known: Collection[tuple[int, int]] = (), seconds: float = 1.0
+) -> tuple[Leftover, ...]:
     """Kill everything that belongs to these shells.
 
     Args:
         ids: The shells' ids.
+        known: Pid and start time of processes that belong to them, marked or not.
         seconds: What lives after this much time is left.
 
     Returns:
@@ -42,7 +46,7 @@ async def sweep(ids: Collection[str], *, seconds: float = 1.0) -> tuple[Leftover
     Cancellation: some of it may live.
     """
     until = time.monotonic() + seconds
-    tree = _Tree({b"%b=%b" % (MARK, id.encode()) for id in ids})
+    tree = Tree.of(ids, known)
     while True:
         await trio.lowlevel.checkpoint()
         found = tree.find()
@@ -73,12 +77,17 @@ class Sweeper:
 
 
 @attrs.define(eq=False)
-class _Tree:
+class Tree:
     """What belongs to the shells with these marks."""
 
     _marks: set[bytes]
     # Once marked, always marked: the environment of a dying process cannot be read any more.
-    _known: set[tuple[int, int]] = attrs.field(factory=set)
+    _known: set[tuple[int, int]]
+
+    @classmethod
+    def of(cls, ids: Collection[str], known: Collection[tuple[int, int]] = ()) -> Self:
+        """The tree of these shells; see `sweep`."""
+        return cls({b"%b=%b" % (MARK, id.encode()) for id in ids}, set(known))
 
     def find(self) -> list[procfs.Process]:
         """Everybody alive who belongs to it, but never this process and those it runs in."""

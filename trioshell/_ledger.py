@@ -1,0 +1,324 @@
+"""What a durable directory remembers of each shell: one record file per shell.
+
+A record is written before the event that it stands for, in the same step, and replaces the old
+one at one stroke: a crash at any byte leaves the old record or the new one. Nothing is flushed to
+the disk itself. What is promised is to survive a *process* that crashes at any moment, and the
+kernel keeps what was written then. When the *machine* crashes, there is nothing left to reap, and
+a record that came out damaged is ignored with a warning.
+
+Which events have been said
+---------------------------
+A crash may come between a record and its event. So each record has the *place* of its newest
+event: which scope on this directory it was (its ``life``), and the ``seq`` there. The owner file
+has the place of the last event that was said, and is moved on right after each. The next scope
+thus knows the one event, at most, that was recorded and not said, and says it. (What is left is
+the moment between the two: an event that an observer saw, in a host that was killed before it
+could note that. Observers that must not count it twice go by the shell's id.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from ._events import Event
+from ._exceptions import spawn_error
+from ._identity import Identity, descends_from_us
+from ._owner import OwnerFile
+from ._record_format import MAX_SIZE, Record, RecordError, decode, encode
+from ._records import ShellInfo
+from ._report import report
+from .launchers._helpers import procfs
+
+_RECORD: Final = re.compile(r"(sh_[0-9a-f]{28})\.json")
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Ledger:
+    """Remembers nothing: the ledger of a private directory."""
+
+    def announce(self, info: ShellInfo, output_limit: int | None) -> None:
+        """A shell is about to be started. Whatever comes of it, `born` or `forget` follows.
+
+        Raises:
+            SpawnError: That cannot be recorded, so it must not be started.
+        """
+
+    def born(self, info: ShellInfo, seq: int) -> None:
+        """It runs, and `created` with this ``seq`` is about to be said.
+
+        Raises:
+            SpawnError: That cannot be recorded, so it must be undone.
+        """
+
+    def ended(self, info: ShellInfo, seq: int, *, kept: bool) -> str | None:
+        """It has ended, and `exited` with this ``seq`` is about to be said. Never fails.
+
+        Args:
+            info: The final info.
+            seq: Of the event.
+            kept: Something of its tree may live on, in our care.
+
+        Returns:
+            Why it could not be recorded, or None.
+        """
+        del info, seq, kept
+        return None
+
+    def released(self, id: str) -> None:
+        """Nothing of its tree is in our care any more. Never fails."""
+
+    def forget(self, id: str) -> None:
+        """It is deleted. Never fails."""
+
+    def tell(self, event: Event) -> None:
+        """An event has been said. Never fails."""
+
+    def keeps(self, id: str) -> bool:
+        """The scope is over: whether the next one will know this ended shell. Never fails."""
+        del id
+        return False
+
+
+@attrs.frozen
+class End:
+    """The end of a leader, as its supervisor recorded it.
+
+    Attributes:
+        returncode: As in `subprocess`.
+        by_itself: It ended before any signal of a kill reached it.
+        time: When that was recorded, in epoch seconds.
+    """
+
+    returncode: int
+    by_itself: bool
+    time: float
+
+
+@attrs.define(eq=False)
+class DurableLedger(Ledger):
+    """The ledger of a durable directory. It belongs to the one scope that has the directory.
+
+    Attributes:
+        life: Which scope on this directory this is.
+    """
+
+    _folder: str
+    _captures: str
+    _owner_file: OwnerFile
+    life: int = 1
+    _records: dict[str, Record] = attrs.field(factory=dict)  # what the files say
+    _unwritten: dict[str, Record] = attrs.field(factory=dict)  # ended, but the disk was full
+
+    def read(self) -> list[Record]:
+        """What earlier scopes left. Files that cannot be used are left alone, with a warning."""
+        records = list(read_records(self._folder, self._captures))
+        self._records = {record.info.id: record for record in records}
+        lives = [record.place[0] for record in records if record.place is not None]
+        told = self._owner_file.owner.told
+        self.life = 1 + max([*lives, 0 if told is None else told[0]])
+        return records
+
+    def said(self, record: Record) -> bool:
+        """Whether the newest event of a record that was read has been said."""
+        told = self._owner_file.owner.told
+        return told is None or record.place is None or record.place <= told
+
+    def disown(self, id: str) -> None:
+        """A record that was read is somebody else's: leave it alone from now on."""
+        del self._records[id]
+
+    def announce(self, info: ShellInfo, output_limit: int | None) -> None:
+        owner = self._owner_file.owner.identity
+        self._write_or_refuse(Record(info=info, owner=owner, output_limit=output_limit))
+
+    def born(self, info: ShellInfo, seq: int) -> None:
+        process, keeper = _recognise(info)
+        record = self._records[info.id]
+        place = (self.life, seq)
+        self._write_or_refuse(
+            attrs.evolve(record, info=info, place=place, process=process, keeper=keeper)
+        )
+
+    def ended(self, info: ShellInfo, seq: int, *, kept: bool) -> str | None:
+        record = self._records[info.id]
+        process = record.process if kept else None
+        record = attrs.evolve(record, info=info, place=(self.life, seq), process=process)
+        trouble = self._write_or_report(record)
+        if trouble is not None:
+            # The old record says that the shell runs: the next scope would report a second end.
+            self._unwritten[info.id] = record
+            self._remove(_record_name(info.id))
+        self._remove_end(info.id)
+        return trouble
+
+    def released(self, id: str) -> None:
+        record = self._records.get(id)
+        if record is None or record.process is None:
+            return
+        if record.place is None:
+            self._erase(id)
+        else:
+            self._write_or_report(attrs.evolve(record, process=None))
+
+    def forget(self, id: str) -> None:
+        record = self._records.get(id)
+        if record is not None and record.place is not None and record.kept:
+            # Nothing more is to be said of it, but its processes are still to be looked after.
+            self._write_or_report(attrs.evolve(record, place=None))
+        else:
+            self._erase(id)
+
+    def tell(self, event: Event) -> None:
+        self._owner_file.tell((self.life, event.seq))
+
+    def keeps(self, id: str) -> bool:
+        record = self._unwritten.pop(id, None)
+        return record is None or self._write_or_report(record) is None
+
+    def end_path(self, id: str) -> str:
+        """Where a supervisor records the end of this shell's leader."""
+        return os.path.join(self._folder, f"{id}.end")
+
+    def end(self, id: str) -> End | None:
+        """The end that a supervisor recorded, if it came to that."""
+        try:
+            with open(self.end_path(id), "rb") as file:
+                raw = json.loads(file.read(MAX_SIZE))
+                time = os.fstat(file.fileno()).st_mtime
+            return End(os.waitstatus_to_exitcode(raw["status"]), raw["by_itself"] is True, time)
+        except (OSError, ValueError, TypeError, LookupError):
+            return None
+
+    def close(self) -> None:
+        self._owner_file.close()
+
+    def _write_or_refuse(self, record: Record) -> None:
+        try:
+            self._write(record)
+        except OSError as error:
+            what = f"the shell cannot be recorded in {self._folder!r}, so it was not started"
+            raise spawn_error(error.errno or errno.EIO, what, self._folder) from error
+
+    def _write_or_report(self, record: Record) -> str | None:
+        try:
+            self._write(record)
+        except OSError as error:
+            trouble = f"its record could not be written: {error.strerror}"
+            report(f"{record.info.id}: {trouble} (in {self._folder!r})")
+            return trouble
+        return None
+
+    def _write(self, record: Record) -> None:
+        name = _record_name(record.info.id)
+        data = encode(record)
+        try:
+            replace(self._folder, name, data)
+        except FileNotFoundError:  # a cleaner took the folder
+            os.mkdir(self._folder, 0o700)
+            replace(self._folder, name, data)
+        self._records[record.info.id] = record
+
+    def _erase(self, id: str) -> None:
+        # The record last: no other file is ever left that no record tells of.
+        self._remove_end(id)
+        self._remove(_record_name(id))
+        self._records.pop(id, None)
+        self._unwritten.pop(id, None)
+
+    def _remove_end(self, id: str) -> None:
+        self._remove(f"{id}.end")
+        self._remove(f"{id}.end~")  # of a supervisor that was killed while it wrote
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._folder, name))
+
+
+def read_records(folder: str, captures: str) -> Iterator[Record]:
+    """The records in a folder, in creation order; a warning for each that cannot be used.
+
+    Args:
+        folder: Where they are.
+        captures: Where the capture files are.
+    """
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".json"):
+            continue
+        try:
+            match = _RECORD.fullmatch(name)
+            if match is None:
+                raise RecordError("its name is not that of a record")
+            id = match[1]
+            capture = os.path.join(captures, f"{id}.out")
+            yield decode(_read(os.path.join(folder, name)), id=id, file=capture)
+        except RecordError as error:
+            path = os.path.join(folder, name)
+            report(f"the record {path!r} is ignored, and its shell left alone: {error}")
+
+
+def replace(folder: str, name: str, data: bytes) -> None:
+    """Make the file have these contents, at one stroke.
+
+    The new file always has the same name until then: there is one writer, and a crash leaves no
+    more than this one.
+
+    Raises:
+        OSError: It still has its old contents.
+    """
+    new = os.path.join(folder, "new")
+    try:
+        fd = os.open(new, _WRITE, 0o600)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
+        os.replace(new, os.path.join(folder, name))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def _record_name(id: str) -> str:
+    return f"{id}.json"
+
+
+def _read(path: str) -> bytes:
+    try:
+        fd = os.open(path, _READ)
+    except OSError as error:
+        raise RecordError(f"it cannot be read ({error.strerror})") from error
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise RecordError("it is no regular file")
+        if status.st_size > MAX_SIZE:
+            raise RecordError(f"it has {status.st_size} bytes, more than {MAX_SIZE}")
+        return file.read()
+
+
+def _recognise(info: ShellInfo) -> tuple[Identity | None, Identity | None]:
+    """The leader and its parent.
+
+    A launcher may run its commands elsewhere (in a container, on another machine), and the same
+    number here is somebody else's. So it must be below us, or carry the mark of this shell.
+    """
+    process = procfs.look(info.pid)
+    if process is None:
+        return None, None
+    mark = b"TRIOSHELL_ID=" + info.id.encode()
+    if descends_from_us(info.pid) or mark in procfs.environment(info.pid).split(b"\0"):
+        return Identity.of(info.pid), Identity.of(process.parent)
+    return None, None
