@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ._exceptions import spawn_error
 from ._records import Argument, Command
 
 
@@ -59,7 +63,7 @@ def command(value: str | Sequence[Argument]) -> Command:
     if isinstance(value, str):
         if not value.strip():
             raise ValueError(f"the command is empty: {value!r}")
-        no_nul("command", value)
+        kernel_bytes("command", value)
         return value
     if isinstance(value, bytes | bytearray | os.PathLike) or not isinstance(value, Sequence):
         raise TypeError(
@@ -69,7 +73,7 @@ def command(value: str | Sequence[Argument]) -> Command:
     if not arguments or not os.fspath(_argument(arguments[0])):
         raise ValueError(f"the command is empty: {value!r}")
     for argument in arguments:
-        no_nul("command", os.fspath(_argument(argument)))
+        kernel_bytes("command", _argument(argument))
     return arguments
 
 
@@ -79,10 +83,31 @@ def _argument(value: Any) -> Argument:
     return value
 
 
-def no_nul(name: str, value: str | bytes) -> None:
-    """The kernel's strings end at a NUL: a different command would run."""
-    if ("\0" in value) if isinstance(value, str) else (b"\0" in value):
+def kernel_bytes(name: str, value: Argument) -> bytes:
+    """A string as the kernel gets it. Its strings end at a NUL: a different command would run."""
+    encoded = _encode(name, os.fspath(value))
+    if b"\0" in encoded:
         raise ValueError(f"{name} must not contain a NUL: {value!r}")
+    return encoded
+
+
+def _encode(name: str, text: str | bytes) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    # In a locale that has no bytes for it, such as the C locale, text is UTF-8 all the same.
+    for encoding in (sys.getfilesystemencoding(), "utf-8"):
+        with contextlib.suppress(UnicodeEncodeError):
+            return text.encode(encoding, "surrogateescape")
+    raise ValueError(f"{name} has half of a surrogate pair, which is no text: {text!r}")
+
+
+def absolute(name: str, path: str) -> str:
+    """A path that stays right when the host changes its directory."""
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        what = f"{name} {path!r} is relative to the current directory, which is gone"
+        raise spawn_error(errno.ENOENT, what, path) from None
 
 
 def environment(
@@ -98,20 +123,18 @@ def environment(
         key = _variable(name)
         result.pop(key, None)
         if value is not None:
-            result[key] = _encode(f"the value of env[{name!r}]", value)
+            result[key] = _env_bytes(f"the value of env[{name!r}]", value)
     return result
 
 
 def _variable(name: Any) -> bytes:
-    key = _encode("an env name", name)
+    key = _env_bytes("an env name", name)
     if not key or b"=" in key:
         raise ValueError(f"an env name must not be empty or contain '=': {name!r}")
     return key
 
 
-def _encode(what: str, value: Any) -> bytes:
+def _env_bytes(what: str, value: Any) -> bytes:
     if not isinstance(value, str | bytes):
         raise TypeError(f"{what} must be a str or bytes, not {value!r}")
-    encoded = os.fsencode(value)
-    no_nul(what, encoded)
-    return encoded
+    return kernel_bytes(what, value)

@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from ._checks import absolute
 from ._exceptions import spawn_error
 
 # Shells that understand POSIX syntax, which is what commands are written in.
@@ -72,7 +73,7 @@ def choose(shell: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> 
 def _named(shell: str, environ: Mapping[str, str]) -> str:
     if not shell or "\0" in shell:
         raise ValueError(f"shell must be the path or the name of a program, not {shell!r}")
-    path = os.path.abspath(shell) if os.path.dirname(shell) else _find(shell, environ)
+    path = absolute("shell", shell) if os.path.dirname(shell) else _find(shell, environ)
     what = f"the shell {shell!r} cannot be run: give the path or name of an installed shell"
     if path is None or not os.path.exists(path):
         raise spawn_error(errno.ENOENT, what, shell)
@@ -87,4 +88,4 @@ def _runs(path: str) -> bool:
 
 def _find(name: str, environ: Mapping[str, str]) -> str | None:
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
-    return None if found is None else os.path.abspath(found)
+    return None if found is None else absolute("shell", found)

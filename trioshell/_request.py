@@ -183,7 +183,7 @@ def _environment(env: Mapping[str, str | None] | None) -> dict[bytes, bytes]:
 
 def _argv(command: Command, interpreter: Interpreter) -> tuple[bytes, ...]:
     words = interpreter.argv(command) if isinstance(command, str) else command
-    return tuple(os.fsencode(word) for word in words)
+    return tuple(_checks.kernel_bytes("command", word) for word in words)
 
 
 def _directory(cwd: str | os.PathLike[str] | None, *, real: bool) -> str | None:
@@ -192,14 +192,13 @@ def _directory(cwd: str | os.PathLike[str] | None, *, real: bool) -> str | None:
             return os.getcwd()
         except FileNotFoundError:  # the host stands in a deleted directory: it is inherited
             return None
-    path = os.fsdecode(cwd)
-    _checks.no_nul("cwd", path)
+    path = os.fsdecode(_checks.kernel_bytes("cwd", cwd))
     if real and not os.path.isdir(path):
         number = errno.ENOTDIR if os.path.exists(path) else errno.ENOENT
         raise spawn_error(number, f"cwd is not a directory that exists: {path!r}", path)
     if real and not os.access(path, os.X_OK):
         raise spawn_error(errno.EACCES, f"cwd cannot be entered: {path!r}", path)
-    return os.path.abspath(path)
+    return _checks.absolute("cwd", path)
 
 
 def _check_sizes(argv: Sequence[bytes], environ: Mapping[bytes, bytes]) -> None:

@@ -61,4 +61,6 @@ class BestLauncher(Launcher):
         except HelperError as error:
             note = f"the supervised launcher is not in use: {error}"
             self._direct = await DirectLauncher(note=note).__aenter__()
+        except OSError:
+            return  # of the moment: the launch that follows tries again, and explains it
         self._decided = True

@@ -10,6 +10,7 @@ from typing import Self
 import attrs
 
 from .._exceptions import OutputLostError, spawn_error
+from ._refusal import shortage
 from ._seam import Capture
 
 # O_EXCL and O_NOFOLLOW: a file or a symlink planted in the directory is never written to.
@@ -52,8 +53,10 @@ class FileCapture(Capture):
         try:
             fd = _create(path)
         except OSError as error:
-            what = f"the capture file {path!r} cannot be created: check its directory"
-            raise spawn_error(error.errno or 0, what, path) from error
+            number = error.errno or 0
+            why = shortage(number) or "check its directory"
+            what = f"the capture file {path!r} cannot be created: {why}"
+            raise spawn_error(number, what, path) from error
         status = os.fstat(fd)
         return cls(path, (status.st_dev, status.st_ino), sparse), fd
 

@@ -19,6 +19,7 @@ from .._exceptions import SpawnError
 from .._records import Leftover
 from ._helpers import messages
 from ._link import Link, make_link
+from ._refusal import shortage
 
 _HELPERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_helpers")
 
@@ -54,6 +55,7 @@ class ForkServer:
 
         Raises:
             HelperError: It does not.
+            OSError: The system has not the means at the moment.
 
         Cancellation: none is left.
         """
@@ -61,6 +63,8 @@ class ForkServer:
         try:
             server = cls._popen()
         except OSError as error:
+            if shortage(error.errno or 0) is not None:
+                raise  # that is of the moment, and says nothing about this system
             what = f"the helper cannot be started: {error}"
             raise HelperError(error.errno, what) from error
         try:

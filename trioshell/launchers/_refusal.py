@@ -25,16 +25,29 @@ def refusal(error: OSError, spec: Spec) -> SpawnError:
     return spawn_error(number, _sentence(number, program, spec), program)
 
 
-def _sentence(number: int, program: str, spec: Spec) -> str:
+def shortage(number: int) -> str | None:
+    """What to do when there is no more of something now; None: that is not the trouble."""
     match number:
-        case errno.E2BIG:
-            return _too_big(spec)
         case errno.EMFILE:
             limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             return f"no descriptor is left of {limit}: close some, or raise RLIMIT_NOFILE"
+        case errno.ENFILE:
+            return "the whole system has no descriptor left: close some, in any program"
         case errno.EAGAIN:
             limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
             return f"no process can be added: run fewer, or raise RLIMIT_NPROC ({limit})"
+        case errno.ENOMEM:
+            return "no memory is left: run fewer commands, or smaller ones"
+        case _:
+            return None
+
+
+def _sentence(number: int, program: str, spec: Spec) -> str:
+    if (short := shortage(number)) is not None:
+        return short
+    match number:
+        case errno.E2BIG:
+            return _too_big(spec)
         case errno.ENOEXEC:
             return f"{program!r} is no program: a script needs a first line such as #!/bin/sh"
         case errno.ENOENT if os.path.exists(os.path.join(spec.cwd or "", program)):

@@ -96,6 +96,7 @@ class SupervisedLauncher(Launcher):
 
         Raises:
             HelperError: They cannot work here.
+            OSError: The system has not the means at the moment.
         """
         await self._live_server()
         await trio.lowlevel.checkpoint()
@@ -150,18 +151,22 @@ class SupervisedLauncher(Launcher):
         return SupervisedProcess(spec, self, link, pid, capture, order.inputs)
 
     async def _start(self, spec: Spec, order: Order) -> tuple[Link, tuple[int, int, int]]:
-        pauses = iter(_RETRIES)
-        while True:
-            link, answer = await self._ask(spec, order)
-            if answer.kind == messages.STARTED:
-                return link, answer.body
-            number, what = answer.body
-            self._put_aside(link, what)
-            pause = next(pauses, None) if number in _FOR_THE_MOMENT else None
-            if pause is None:
-                filename = spec.cwd if what == "directory" else None
-                raise OSError(number, os.strerror(number), filename)
+        for pause in _RETRIES:
+            try:
+                return await self._try(spec, order)
+            except OSError as error:
+                if error.errno not in _FOR_THE_MOMENT:
+                    raise
             await trio.sleep(pause)
+        return await self._try(spec, order)
+
+    async def _try(self, spec: Spec, order: Order) -> tuple[Link, tuple[int, int, int]]:
+        link, answer = await self._ask(spec, order)
+        if answer.kind == messages.STARTED:
+            return link, answer.body
+        number, what = answer.body
+        self._put_aside(link, what)
+        raise OSError(number, os.strerror(number), spec.cwd if what == "directory" else None)
 
     def _put_aside(self, link: Link, what: str) -> None:
         """After a refused command: its supervisor is as good as before, if there is one."""
