@@ -83,6 +83,16 @@ class Entry:
         self.scope = trio.CancelScope()
         self.limit = trio.CancelScope(deadline=trio.current_time() + self.timeout)
 
+    def renew_scope(self) -> None:
+        """The end has come: the scope is now for what ``background="keep"`` keeps.
+
+        A kill or a removal that came too late for the leader is still one for those.
+        """
+        killed = self.scope.cancel_called
+        self.scope = trio.CancelScope()
+        if killed:
+            self.scope.cancel()
+
     def request_end(self, *, grace: float | None = None, removal: bool = False) -> None:
         """Have the shell's task end the tree, or hasten that (C6); nothing once all is gone.
 

@@ -96,7 +96,7 @@ async def _supervise(entry: Entry, process: Process, registry: Registry) -> None
     except Exception as error:  # a fault in a launcher: the shell still has its one `exited`
         _logger.exception("the launcher failed while it looked after %s", entry.id)
         ending = attrs.evolve(process.abandon(), trouble=f"the launcher failed: {error!r}")
-    entry.scope = trio.CancelScope()
+    entry.renew_scope()
     registry.settle(entry, ending)
     if entry.keeps:
         await _tend(entry, process)
