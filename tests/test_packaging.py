@@ -219,8 +219,7 @@ def test_readme_commands_are_those_that_are_checked() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the supervised launcher is for Linux only")
 def test_readme_promises_what_launchers_promise() -> None:
     """The table says yes where `Guarantees` does."""
-    from trioshell.launchers._direct import DirectLauncher
-    from trioshell.launchers._supervised import SupervisedLauncher
+    from trioshell.launchers import DirectLauncher, SupervisedLauncher
     from trioshell.testing import FakeLauncher
 
     readme = (ROOT / "README.md").read_text()

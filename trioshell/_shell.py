@@ -69,7 +69,7 @@ class Shell:
         Any number of tasks may wait; all get the same info.
 
         Returns:
-            The terminal info: also after the shell was evicted, or its scope ended. A handle
+            The terminal info, also after the shell was evicted, or its scope ended. A handle
             never loses an end for which nobody asked to forget it (C8).
 
         Raises:

@@ -22,6 +22,7 @@ import contextlib
 import os
 import secrets
 import tempfile
+from typing import final
 
 import attrs
 import trio
@@ -35,6 +36,7 @@ from ._store import Store
 from ._wiring import Wiring
 
 
+@final
 @attrs.define(eq=False)
 class DirectLauncher(Launcher):
     """Starts commands as children of this process.

@@ -19,6 +19,7 @@ import functools
 import os
 import tempfile
 from types import TracebackType
+from typing import final
 
 import attrs
 import trio
@@ -50,6 +51,7 @@ _CLEARING = 0.7
 _CLOSING = 0.5
 
 
+@final
 @attrs.define(eq=False)
 class SupervisedLauncher(Launcher):
     """Starts commands under supervisors, for one scope."""
