@@ -1,7 +1,11 @@
 """What a durable directory remembers of each shell: one record file per shell.
 
 A record is written before the event that it stands for, in the same step, and replaces the old
-one at one stroke: a crash at any byte leaves the old record or the new one. Nothing is flushed to
+one at one stroke: a crash at any byte leaves the old record or the new one. The state of the shell
+is part of the file's name. That is for people, and it makes the stroke a rename to a name that
+does not exist, followed by the removal of the old one (where a crash leaves both, the later state
+counts). A rename over an existing file makes ext4 write to the disk and wait for it: measured
+2.3 ms in place of 0.08. Nothing is flushed to
 the disk itself. What is promised is to survive a *process* that crashes at any moment, and the
 kernel keeps what was written then. When the *machine* crashes, there is nothing left to reap, and
 a record that came out damaged is ignored with a warning.
@@ -24,7 +28,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
@@ -33,12 +37,12 @@ from ._events import Event
 from ._exceptions import spawn_error
 from ._identity import Identity, descends_from_us
 from ._owner import OwnerFile
-from ._record_format import MAX_SIZE, Record, RecordError, decode, encode
+from ._record_format import MAX_SIZE, STATES, Record, RecordError, decode, encode
 from ._records import ShellInfo
 from ._report import report
 from .launchers._helpers import procfs
 
-_RECORD: Final = re.compile(r"(sh_[0-9a-f]{28})\.json")
+_RECORD: Final = re.compile(rf"(sh_[0-9a-f]{{28}})\.({'|'.join(STATES)})\.json")
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -123,14 +127,15 @@ class DurableLedger(Ledger):
         """What earlier scopes left. Files that cannot be used are left alone, with a warning."""
         records = list(read_records(self._folder, self._captures))
         self._records = {record.info.id: record for record in records}
+        self._remove_outdated()
         lives = [record.place[0] for record in records if record.place is not None]
-        told = self._owner_file.owner.told
+        told = self._owner_file.told
         self.life = 1 + max([*lives, 0 if told is None else told[0]])
         return records
 
     def said(self, record: Record) -> bool:
         """Whether the newest event of a record that was read has been said."""
-        told = self._owner_file.owner.told
+        told = self._owner_file.told
         return told is None or record.place is None or record.place <= told
 
     def disown(self, id: str) -> None:
@@ -138,7 +143,7 @@ class DurableLedger(Ledger):
         del self._records[id]
 
     def announce(self, info: ShellInfo, output_limit: int | None) -> None:
-        owner = self._owner_file.owner.identity
+        owner = self._owner_file.identity
         self._write_or_refuse(Record(info=info, owner=owner, output_limit=output_limit))
 
     def born(self, info: ShellInfo, seq: int) -> None:
@@ -150,20 +155,20 @@ class DurableLedger(Ledger):
         )
 
     def ended(self, info: ShellInfo, seq: int, *, kept: bool) -> str | None:
-        record = self._records[info.id]
-        process = record.process if kept else None
-        record = attrs.evolve(record, info=info, place=(self.life, seq), process=process)
+        former = self._records[info.id]
+        process = former.process if kept else None
+        record = attrs.evolve(former, info=info, place=(self.life, seq), process=process)
         trouble = self._write_or_report(record)
         if trouble is not None:
             # The old record says that the shell runs: the next scope would report a second end.
             self._unwritten[info.id] = record
-            self._remove(_record_name(info.id))
+            self._remove_record(info.id)
         self._remove_end(info.id)
         return trouble
 
     def released(self, id: str) -> None:
         record = self._records.get(id)
-        if record is None or record.process is None:
+        if record is None or record.state != "kept":
             return
         if record.place is None:
             self._erase(id)
@@ -172,7 +177,7 @@ class DurableLedger(Ledger):
 
     def forget(self, id: str) -> None:
         record = self._records.get(id)
-        if record is not None and record.place is not None and record.kept:
+        if record is not None and record.place is not None and record.state == "kept":
             # Nothing more is to be said of it, but its processes are still to be looked after.
             self._write_or_report(attrs.evolve(record, place=None))
         else:
@@ -219,21 +224,35 @@ class DurableLedger(Ledger):
         return None
 
     def _write(self, record: Record) -> None:
-        name = _record_name(record.info.id)
-        data = encode(record)
+        name, data = _name(record), encode(record)
         try:
             replace(self._folder, name, data)
         except FileNotFoundError:  # a cleaner took the folder
             os.mkdir(self._folder, 0o700)
             replace(self._folder, name, data)
+        former = self._records.get(record.info.id)
+        if former is not None and _name(former) != name:
+            self._remove(_name(former))
         self._records[record.info.id] = record
+
+    def _remove_record(self, id: str) -> None:
+        record = self._records.pop(id, None)
+        if record is not None:
+            self._remove(_name(record))
 
     def _erase(self, id: str) -> None:
         # The record last: no other file is ever left that no record tells of.
         self._remove_end(id)
-        self._remove(_record_name(id))
-        self._records.pop(id, None)
+        self._remove_record(id)
         self._unwritten.pop(id, None)
+
+    def _remove_outdated(self) -> None:
+        """Of a change that a crash cut in two, remove the old record."""
+        current = {_name(record) for record in self._records.values()}
+        for name in os.listdir(self._folder):
+            match = _RECORD.fullmatch(name)
+            if match is not None and match[1] in self._records and name not in current:
+                self._remove(name)
 
     def _remove_end(self, id: str) -> None:
         self._remove(f"{id}.end")
@@ -251,18 +270,16 @@ def read_records(folder: str, captures: str) -> Iterator[Record]:
         folder: Where they are.
         captures: Where the capture files are.
     """
-    for name in sorted(os.listdir(folder)):
-        if not name.endswith(".json"):
-            continue
+    for name in _latest(os.listdir(folder)):
+        path = os.path.join(folder, name)
         try:
             match = _RECORD.fullmatch(name)
             if match is None:
                 raise RecordError("its name is not that of a record")
-            id = match[1]
+            id, state = match.groups()
             capture = os.path.join(captures, f"{id}.out")
-            yield decode(_read(os.path.join(folder, name)), id=id, file=capture)
+            yield decode(_read(path), id=id, state=state, file=capture)
         except RecordError as error:
-            path = os.path.join(folder, name)
             report(f"the record {path!r} is ignored, and its shell left alone: {error}")
 
 
@@ -291,8 +308,22 @@ def replace(folder: str, name: str, data: bytes) -> None:
         raise
 
 
-def _record_name(id: str) -> str:
-    return f"{id}.json"
+def _name(record: Record) -> str:
+    return f"{record.info.id}.{record.state}.json"
+
+
+def _latest(names: Iterable[str]) -> Iterable[str]:
+    """The record of the latest state of each shell, in the order of the ids."""
+    latest: dict[str, str] = {}
+    for name in sorted(names, key=_order):
+        if name.endswith(".json"):
+            latest[_order(name)[0]] = name
+    return latest.values()
+
+
+def _order(name: str) -> tuple[str, int]:
+    match = _RECORD.fullmatch(name)
+    return (name, -1) if match is None else (match[1], STATES.index(match[2]))
 
 
 def _read(path: str) -> bytes:

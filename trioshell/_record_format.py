@@ -19,6 +19,10 @@ from ._records import Argument, Command, Leftover, ShellInfo, Status, Usage
 
 VERSION: Final = 1
 
+# In the order in which a shell goes through them; "kept": it has ended, and left processes in our
+# care.
+STATES: Final = ("starting", "running", "kept", "ended")
+
 # A command has a few megabytes at most (the kernel's limit on arguments) and metadata one.
 MAX_SIZE: Final = 16 << 20
 MAX_METADATA: Final = 1 << 20
@@ -53,14 +57,16 @@ class Record:
     output_limit: int | None = None
 
     @property
-    def kept(self) -> bool:
-        """Whether it has ended, and left processes in our care."""
-        return self.process is not None and not self.info.running
+    def state(self) -> str:
+        """How far it has come, one of `STATES`."""
+        if self.info.running:
+            return "starting" if self.place is None else "running"
+        return "ended" if self.process is None else "kept"
 
     @property
     def unfinished(self) -> bool:
         """Whether something of its tree may be alive when its host is not."""
-        return self.info.running or self.kept
+        return self.state != "ended"
 
 
 def encode(record: Record) -> bytes:
@@ -77,12 +83,13 @@ def encode(record: Record) -> bytes:
     return json.dumps(data, indent=1).encode() + b"\n"
 
 
-def decode(data: bytes, *, id: str, file: str) -> Record:
+def decode(data: bytes, *, id: str, state: str, file: str) -> Record:
     """Read a record.
 
     Args:
         data: The contents of its file.
         id: The id that the name of the file has; the record must be that shell's.
+        state: The state that the name has.
         file: Where the shell's capture file is. It is not taken from the record: what stands
             there could be any file, and is deleted with the shell.
 
@@ -97,9 +104,12 @@ def decode(data: bytes, *, id: str, file: str) -> Record:
     if version != VERSION:
         raise RecordError(f"it has version {version}, and this trioshell knows version {VERSION}")
     try:
-        return _record(raw, id, file)
+        record = _record(raw, id, file)
     except (ValueError, TypeError, LookupError) as error:
         raise RecordError(f"it is damaged: {error!r}") from error
+    if record.state != state:
+        raise RecordError(f"by its name it is {state}, by its contents {record.state}")
+    return record
 
 
 def metadata_copy(metadata: dict[str, Any]) -> dict[str, Any]:
