@@ -64,12 +64,6 @@ class Case:
     def guarantees(self) -> Guarantees:
         return self.launcher().guarantees
 
-    def need(self, guarantee: str) -> None:
-        """Skip the test where the launcher does not promise this."""
-        if not getattr(self.guarantees, guarantee):
-            name = self.guarantees.launcher
-            pytest.skip(f"guarantees: the {name} launcher does not promise {guarantee}")
-
     @property
     def shells(self) -> Shells:
         assert self._shells is not None, "open the case first"
@@ -119,6 +113,11 @@ class Case:
     def of(self, shell: Shell) -> list[type[Event]]:
         """The kinds of events that were published of a shell, in order."""
         return [type(event) for event in self.events if event.id == shell.id]
+
+
+def needs(guarantee: str) -> pytest.MarkDecorator:
+    """Skip a test where the launcher does not promise this."""
+    return pytest.mark.needs(guarantee)
 
 
 def rounds(ci: int, full: int) -> pytest.MarkDecorator:
