@@ -90,5 +90,16 @@ def steal(pid: int) -> None:
 
 def children() -> list[int]:
     """The children of this process, ended ones that nobody has reaped included."""
-    found = [leaks.Process.read(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+    found = [leaks.Process.read(pid) for pid in pids()]
     return [process.pid for process in found if process and process.parent == os.getpid()]
+
+
+def pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def cwd_of(pid: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return None

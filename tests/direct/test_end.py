@@ -85,7 +85,7 @@ async def test_usage_is_the_leaders(start: Start) -> None:
 
 async def test_kill_lets_a_handler_run(start: Start) -> None:
     """C6: SIGTERM, and time to answer."""
-    process = await start("trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 0.01; done")
+    process = await start("trap 'echo bye; exit 4' TERM; echo ready; read x", stdin=True)
     async with attended(process):
         await said(process, b"ready")
         process.kill(5)
@@ -96,9 +96,7 @@ async def test_kill_lets_a_handler_run(start: Start) -> None:
 
 async def test_kill_wakes_a_stopped_leader(start: Start) -> None:
     """C6: a stopped process has to be continued to see SIGTERM."""
-    process = await start(
-        "trap 'echo bye; exit 4' TERM; echo ready; kill -STOP $$; sleep 300 & wait"
-    )
+    process = await start("trap 'echo bye; exit 4' TERM; echo ready; kill -STOP $$; read x")
     async with attended(process):
         await said(process, b"ready")
         await until(lambda: state(process.pid) == "T")
@@ -167,7 +165,7 @@ async def test_poll_never_waits(start: Start) -> None:
 
 
 async def test_send_signal_reaches_the_group_and_is_no_kill(start: Start) -> None:
-    process = await start("trap 'echo got; exit 9' USR1; echo ready; while :; do sleep 0.01; done")
+    process = await start("trap 'echo got; exit 9' USR1; echo ready; read x", stdin=True)
     async with attended(process):
         await said(process, b"ready")
         process.send_signal(signal.SIGUSR1)

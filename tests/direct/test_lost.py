@@ -108,7 +108,7 @@ async def test_thread_waits_where_there_is_no_pidfd(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pidfd_open", refuse)
-        process = await start("trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done")
+        process = await start("trap 'exit 5' TERM; echo up; read x", stdin=True)
     async with attended(process):
         await said(process, b"up")
         process.send_signal(signal.SIGTERM)

@@ -32,7 +32,7 @@ async def test_terminal_output_is_complete(start: Start) -> None:
 
 
 async def test_resize_reaches_the_command(start: Start) -> None:
-    command = "trap 'stty size; exit 2' WINCH; echo up; while :; do sleep 0.01; done"
+    command = "trap 'stty size; exit 2' WINCH; echo up; read x"
     process = await start(command, pty=Pty(10, 20))
     async with attended(process):
         await said(process, b"up")

@@ -68,7 +68,7 @@ async def test_stream_that_nobody_reads_breaks(start: Start) -> None:
 @pytest.mark.parametrize("background", ["kill", "keep"])
 async def test_writer_is_freed_when_the_shell_ends(start: Start, background: str) -> None:
     """A descendant that left holds the reading end and never reads: nothing else would break it."""
-    command = "(trap '' TERM; exec sleep 300) <&0 & echo $!; read x; exit 4"
+    command = "exec 3<&0; (trap '' TERM; exec sleep 300 <&3) & echo $!; read x; exit 4"
     process = await start(command, stdin=True, background=background, grace=0.05)
     assert process.stdin is not None
     async with trio.open_nursery() as nursery:

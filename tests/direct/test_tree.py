@@ -17,11 +17,15 @@ from tests.direct.rig import (
     Start,
     alive,
     attended,
+    cwd_of,
     end,
     everything,
     linux_only,
+    name,
+    pids,
     run,
     said,
+    state,
     until,
 )
 from trioshell.launchers import _session
@@ -65,13 +69,15 @@ async def test_other_groups_of_the_session_are_killed(start: Start, job: str) ->
 @needs_bash
 async def test_kill_reaches_every_group_of_the_session_politely(start: Start) -> None:
     """C6: each process gets one SIGTERM, in whatever group."""
-    handler = 'trap "echo $1; exit" TERM; echo up; while :; do sleep 0.01; done'
-    command = f"set -m; bash -c '{handler}' - one & bash -c '{handler}' - two & echo up; wait"
-    process = await start((str(BASH), "-c", command))
+    # (No loop of sleeps: a shell that is signalled between fork and exec is a tale of its own.)
+    handler = 'trap "echo $1; exit" TERM; echo up; read x <&3'
+    command = (
+        f"exec 3<&0; set -m; bash -c '{handler}' - one & bash -c '{handler}' - two & echo up; wait"
+    )
+    process = await start((str(BASH), "-c", command), stdin=True)
     async with attended(process):
         await said(process, b"up\nup\nup\n")
         process.kill(5)
-    # (A shell may also say that its sleep was terminated.)
     words = everything(process).split()
     assert (words.count(b"one"), words.count(b"two")) == (1, 1)
     assert (await process.wait()).by_itself is False
@@ -86,19 +92,19 @@ async def test_who_ignores_sigterm_is_killed_after_the_grace(start: Start) -> No
     assert (await process.wait()).leftovers == ()
 
 
-async def test_background_gets_the_grace_of_its_shell(start: Start) -> None:
+async def test_background_gets_the_grace_of_its_shell(start: Start, tmp_path: Path) -> None:
     """A background job that answers SIGTERM has its say, and it is in the output."""
-    command = (
-        "(trap 'echo bye; exit' TERM; echo up; while :; do sleep 0.01; done) & sleep 0.2; exit 2"
-    )
-    ending, output = await run(start, command)
-    assert output.endswith(b"bye\n")
+    job = "(trap 'echo bye; exit' TERM; echo >go; read x <&3) &"
+    command = f"exec 3<&0; mkfifo go; {job} read y <go; exit 2"
+    ending, output = await run(start, command, stdin=True, cwd=str(tmp_path))
+    assert output == b"bye\n"
     assert (ending.returncode, ending.by_itself) == (2, True)
 
 
-async def test_kill_hastens_the_grace_of_a_background(start: Start) -> None:
-    command = "(trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done) & exit 2"
-    process = await start(command, grace=600.0)
+async def test_kill_hastens_the_grace_of_a_background(start: Start, tmp_path: Path) -> None:
+    job = "(trap 'echo asked' TERM; echo >go; while :; do read x <&3; done) &"
+    command = f"exec 3<&0; mkfifo go; {job} read y <go; exit 2"
+    process = await start(command, stdin=True, cwd=str(tmp_path), grace=600.0)
     async with attended(process):
         await said(process, b"asked")
         process.kill(0)
@@ -107,31 +113,45 @@ async def test_kill_hastens_the_grace_of_a_background(start: Start) -> None:
 
 
 async def test_forks_during_the_kill_are_not_missed(start: Start) -> None:
-    process = await start("echo up; while :; do sh -c 'sleep 300 &'; done")
+    process = await start("while :; do sh -c 'sleep 300 & printf .'; done")
     async with attended(process):
-        await said(process, b"up")
-        await trio.sleep(0.1)
+        await until(lambda: everything(process).count(b".") > 20)
         process.kill(0)
     assert (await process.wait()).leftovers == ()
 
 
 @linux_only
-async def test_escapee_delays_nothing_and_is_reported(start: Start) -> None:
+@pytest.mark.parametrize("background", ["kill", "wait"])
+async def test_escapee_delays_nothing_and_is_reported(start: Start, background: str) -> None:
     """What left the session and holds the output: cut, and told who it is."""
-    command = (
-        "setsid sh -c 'echo $$; exec sleep 300' & while [ ! -e up ]; do sleep 0.01; done; exit 4"
-    )
-    process = await start(command.replace("[ ! -e up ]", "! ps -o sid= $! | grep -q $!"))
-    with trio.fail_after(10):
-        ending = await process.wait()
-    pid = int(everything(process))
+    escapee = "setsid sh -c 'echo $$; exec sleep 300' &"
+    process = await start(f"{escapee} read x; exit 4", stdin=True, background=background)
+    assert process.stdin is not None
+    async with attended(process):
+        pid = int(await said(process, b"\n"))
+        await until(lambda: name(pid) == "sleep")
+        await process.stdin.send_all(b"\n")
+    ending = await process.wait()
     try:
         assert (ending.returncode, ending.cut) == (4, True)
-        assert [leftover.pid for leftover in ending.leftovers] == [pid]
-        assert ending.leftovers[0].name == "sleep"
+        assert [(left.pid, left.name) for left in ending.leftovers] == [(pid, "sleep")]
         assert alive(pid)
     finally:
         end(pid)
+
+
+@linux_only
+async def test_member_that_leaves_later_is_not_waited_for(start: Start, tmp_path: Path) -> None:
+    """It was in the session when the leader ended, and did not have to end to be out of it."""
+    job = "sh -c 'read x <go; exec setsid sleep 300' >/dev/null &"
+    command = f"mkfifo go; {job} exit 3"
+    process = await start(command, background="wait", cwd=str(tmp_path))
+    async with attended(process):
+        await until(lambda: state(process.pid) == "Z")
+        (tmp_path / "go").write_text("\n")
+    assert (await process.wait()).returncode == 3
+    [escapee] = [pid for pid in pids() if name(pid) == "sleep" and cwd_of(pid) == str(tmp_path)]
+    end(escapee)
 
 
 async def test_wait_policy_waits_for_all(start: Start) -> None:
@@ -216,8 +236,7 @@ really_killpg = os.killpg
 
 def killpg_of_macos(group: int, number: int) -> None:
     """What macOS says of a group in which only zombies are left: EPERM."""
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    members = [leaks.Process.read(pid) for pid in pids if group_of(pid) == group]
+    members = [leaks.Process.read(pid) for pid in pids() if group_of(pid) == group]
     if all(member is None or member.is_zombie for member in members):
         raise PermissionError(errno.EPERM, "Operation not permitted")
     really_killpg(group, number)
