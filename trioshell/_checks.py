@@ -101,6 +101,14 @@ def _encode(name: str, text: str | bytes) -> bytes:
     raise ValueError(f"{name} has half of a surrogate pair, which is no text: {text!r}")
 
 
+def may_execute(path: str | bytes) -> bool:
+    """Whether this process may execute a file, or enter a directory.
+
+    Not `os.access` as it is: that answers for the real user, without capabilities.
+    """
+    return os.access(path, os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
 def absolute(name: str, path: str) -> str:
     """A path that stays right when the host changes its directory."""
     try:

@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+from ._checks import absolute
 from ._exceptions import DirectoryInUseError
 from ._ledger import DurableLedger, Ledger
 from ._lock import Lock
@@ -113,7 +114,7 @@ def open_durable(path: str | os.PathLike[str]) -> DurableDirectory:
         DirectoryInUseError: Another scope has it.
         OSError: It cannot be used.
     """
-    folder = os.path.abspath(os.fsdecode(path))
+    folder = absolute("directory", os.fsdecode(path))
     with contextlib.ExitStack() as undo:
         lock = _lock(folder)
         undo.callback(lock.release)

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from ._checks import absolute
+from ._checks import absolute, may_execute
 from ._exceptions import spawn_error
 
 # Shells that understand POSIX syntax, which is what commands are written in.
@@ -83,7 +83,7 @@ def _named(shell: str, environ: Mapping[str, str]) -> str:
 
 
 def _runs(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)
+    return os.path.isfile(path) and may_execute(path)
 
 
 def _find(name: str, environ: Mapping[str, str]) -> str | None:

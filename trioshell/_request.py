@@ -196,7 +196,7 @@ def _directory(cwd: str | os.PathLike[str] | None, *, real: bool) -> str | None:
     if real and not os.path.isdir(path):
         number = errno.ENOTDIR if os.path.exists(path) else errno.ENOENT
         raise spawn_error(number, f"cwd is not a directory that exists: {path!r}", path)
-    if real and not os.access(path, os.X_OK):
+    if real and not _checks.may_execute(path):
         raise spawn_error(errno.EACCES, f"cwd cannot be entered: {path!r}", path)
     return _checks.absolute("cwd", path)
 
@@ -226,7 +226,7 @@ def _program(name: bytes, directory: str | None, environ: Mapping[bytes, bytes])
         path = os.path.join(here, folder, name)
         if os.path.isfile(path):
             found = path
-            if os.access(path, os.X_OK):
+            if _checks.may_execute(path):
                 return path
     shown = os.fsdecode(name)
     if found is not None or os.path.isdir(os.path.join(here, folders[0], name)):

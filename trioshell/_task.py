@@ -95,11 +95,15 @@ async def _supervise(entry: Entry, process: Process, registry: Registry) -> None
         ending = await _end(entry, process)
     except Exception as error:  # a fault in a launcher: the shell still has its one `exited`
         _logger.exception("the launcher failed while it looked after %s", entry.id)
-        ending = attrs.evolve(process.abandon(), trouble=f"the launcher failed: {error!r}")
+        ending = attrs.evolve(_give_up(process), trouble=f"the launcher failed: {error!r}")
     entry.renew_scope()
     registry.settle(entry, ending)
     if entry.keeps:
-        await _tend(entry, process)
+        try:
+            await _tend(entry, process)
+        except Exception:
+            _logger.exception("the launcher failed after the end of %s", entry.id)
+            _give_up(process)
         registry.release(entry)
     if entry.removal:
         registry.delete(entry, "removed")
@@ -133,6 +137,15 @@ async def _tend(entry: Entry, process: Process) -> None:
         await process.wait_empty()
         return
     process.abandon()
+
+
+def _give_up(process: Process) -> Ending:
+    """Abandon the process of a launcher that has a fault, and may have another one there."""
+    try:
+        return process.abandon()
+    except Exception:
+        _logger.exception("the launcher failed while it gave up process %d", process.pid)
+        return Ending(None, by_itself=False)
 
 
 @contextlib.contextmanager

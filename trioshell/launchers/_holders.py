@@ -17,7 +17,10 @@ def holders(fd: int) -> tuple[Leftover, ...]:
     if sys.platform != "linux":
         return ()
     pipe = os.readlink(f"/proc/self/fd/{fd}")
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:  # no descriptor is left to look with
+        return ()
     return tuple(Leftover(pid, _name(pid)) for pid in pids if _writes(pid, pipe))
 
 

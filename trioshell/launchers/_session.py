@@ -24,6 +24,7 @@ import trio
 
 from .._records import Leftover
 from ._exit_watch import ExitWatch
+from ._refusal import shortage
 
 # How long SIGKILL may take to have its effect. A process that is still there then waits for a
 # device, or may not be signalled by us.
@@ -48,11 +49,17 @@ class Member:
 
     @classmethod
     def read(cls, pid: int) -> Self | None:
-        """The process, or None if it is not alive."""
+        """The process, or None if it is not alive.
+
+        Raises:
+            OSError: It cannot be seen now.
+        """
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 data = file.read()
-        except OSError:
+        except OSError as error:
+            if shortage(error.errno or 0) is not None:
+                raise  # that does not say that there is none
             return None
         # The name stands in parentheses and may hold anything, parentheses and spaces too.
         head, _, tail = data.rpartition(b")")
@@ -80,7 +87,11 @@ class Session:
         return _SEES or sys.platform == "darwin"
 
     def living(self) -> list[Member]:
-        """Every process of the session that is alive, the leader included; Linux only."""
+        """Every process of the session that is alive, the leader included; Linux only.
+
+        Raises:
+            OSError: It cannot be seen now: this process has no descriptor left.
+        """
         if not _SEES:
             return []
         sid = self._leader.pid
@@ -94,7 +105,7 @@ class Session:
 
     def leftovers(self) -> tuple[Leftover, ...]:
         """What is alive, as it is reported."""
-        return tuple(Leftover(member.pid, member.name) for member in self.living())
+        return tuple(Leftover(member.pid, member.name) for member in self._look() or ())
 
     def outlive(self) -> None:
         """The leader is about to be reaped, and the session to be looked after further."""
@@ -114,7 +125,7 @@ class Session:
         """
         # Others first: the leader's end may orphan a group, which the kernel then hangs up.
         alone = True
-        for member in self.living():
+        for member in self._look() or ():
             if member.group != self._leader.pid or not self._leader.pinned:
                 self._signal(member, signal.SIGTERM, signal.SIGCONT)
                 alone = False
@@ -140,21 +151,26 @@ class Session:
                 await self._wait_change(members)
             pause = min(pause * 2, 0.25)
 
-    def _strike(self) -> list[Member]:
+    def _strike(self) -> list[Member] | None:
         # The group first: that is one step, in which nobody of it can fork.
         self.signal_group(signal.SIGKILL)
         members = self._look()
-        for member in members:
+        for member in members or ():
             self._signal(member, signal.SIGKILL)
         return members
 
-    def _look(self) -> list[Member]:
-        # Twice: a process may have been missed that was born behind the place where we read,
-        # of a parent that was dead when we came to it. It cannot be missed a second time.
-        return self.living() or self.living()
+    def _look(self) -> list[Member] | None:
+        """Who is alive; None: that cannot be seen now, but perhaps later."""
+        try:
+            # Twice: a process may have been missed that was born behind the place where we
+            # read, of a parent that was dead when we came to it. It cannot be missed a second
+            # time.
+            return self.living() or self.living()
+        except OSError:
+            return None
 
-    def _populated(self, members: Sequence[Member]) -> bool:
-        return bool(members) if _SEES else self._group_answers()
+    def _populated(self, members: Sequence[Member] | None) -> bool:
+        return members != [] if _SEES else self._group_answers()
 
     def _group_answers(self) -> bool:
         if not self._leader.ended:
@@ -175,7 +191,7 @@ class Session:
             return False
         return True
 
-    async def _wait_change(self, members: Sequence[Member]) -> None:
+    async def _wait_change(self, members: Sequence[Member] | None) -> None:
         """Wait until one of them has ended, or for a moment."""
         fd = self._open(members[0]) if members else None
         if fd is None:

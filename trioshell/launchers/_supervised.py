@@ -186,6 +186,9 @@ class SupervisedLauncher(Launcher):
                 await link.send(messages.SPAWN, order.body, order.fds)
                 return link, await link.receive()
             except LinkLostError as lost:
+                link.look()
+                if (refused := link.take()) is not None:
+                    return link, refused  # the fork server's, who could not fork a supervisor
                 await self.clear(link, spec.id)
                 if not lost.unheard:
                     # It may have run for a moment. Running it twice would be worse than an error.

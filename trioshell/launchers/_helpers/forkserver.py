@@ -9,7 +9,6 @@ child of ours that is not a supervisor is such an orphan.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import math
 import os
@@ -18,7 +17,7 @@ import signal
 import socket
 import time
 
-from . import kernel, messages, supervisor, waking
+from . import kernel, messages, supervisor, waking, warming
 from .orphans import Orphans
 
 NAME = "trioshell-forks"
@@ -118,8 +117,7 @@ class ForkServer:
                 pid = os.fork()
             except OSError as error:
                 body = (error.errno, "supervisor")
-                with contextlib.suppress(OSError):
-                    messages.Channel(sock).send(messages.FAILED, 1, body)
+                _tell(sock, messages.FAILED, 1, body)
                 return
             if pid == 0:
                 self._become_supervisor(sock)
@@ -156,9 +154,8 @@ class ForkServer:
         self._questions = [each for each in self._questions if each.number in living]
 
     def _say_cleared(self, question: messages.Message) -> None:
-        with socket.socket(fileno=question.fds[0]) as sock, contextlib.suppress(OSError):
-            channel = messages.Channel(sock)
-            channel.send(messages.CLEARED, question.number, self._orphans.refused())
+        with socket.socket(fileno=question.fds[0]) as sock:
+            _tell(sock, messages.CLEARED, question.number, self._orphans.refused())
 
     def _reap(self) -> None:
         while True:
@@ -176,6 +173,13 @@ class ForkServer:
             os.kill(pid, signal.SIGKILL)
 
 
+def _tell(sock: socket.socket, kind: int, number: int, body: object) -> None:
+    try:
+        messages.Channel(sock).send(kind, number, body)
+    except OSError:
+        pass  # whoever asked is gone
+
+
 def main(host: int) -> None:
     """Be the fork server of a host.
 
@@ -189,6 +193,7 @@ def main(host: int) -> None:
         if os.getppid() != host:
             return  # the host was gone before we looked, and its number may be another's
         _prepare()
+        warming.warm(pidfd, null)
     except OSError as error:
         channel.send(messages.HELLO, 0, (messages.VERSION, str(error)))
         return
@@ -213,7 +218,4 @@ def _prepare() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     kernel.become_subreaper()
     kernel.set_name(NAME)
-    # What is allocated by now is shared with every supervisor, until somebody writes to it. The
-    # collector would write to all of it.
-    gc.disable()
-    gc.freeze()
+    gc.disable()  # it writes to everything it looks at, so that nothing would stay shared

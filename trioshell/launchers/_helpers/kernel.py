@@ -6,6 +6,7 @@ Loaded once, in the fork server; supervisors share it by being forked.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 
 TYPE_CHECKING = False
@@ -16,7 +17,6 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 _SPAWN_FLAGS = 0x04 | 0x08 | 0x80  # SETSIGDEF, SETSIGMASK, SETSID
-_READ_WRITE = os.O_RDWR
 
 # Larger than the structures of any C library; their true sizes are nobody's contract.
 _OPAQUE = 1024
@@ -84,30 +84,16 @@ def spawn(
     Raises:
         OSError: It could not be started.
     """
-    actions = _Actions()
-    try:
-        if terminal is not None:
-            actions.open(0, terminal)
-            actions.dup2(0, 1)
-            actions.dup2(0, 2)
-        else:
-            assert stdin is not None
-            actions.dup2(stdin, 0)
-            actions.dup2(output, 1)
-            actions.dup2(output, 2)
-        return _spawn(executable, argv, env, actions)
-    finally:
-        actions.destroy()
-
-
-def _spawn(
-    executable: bytes, argv: Sequence[bytes], env: Sequence[bytes], actions: _Actions
-) -> int:
+    if terminal is not None:
+        actions = _use_terminal(terminal)
+    else:
+        assert stdin is not None
+        actions = _use_descriptors(stdin, output)
     pid = ctypes.c_int()
     number = _posix_spawn(
         ctypes.byref(pid),
         executable,
-        actions.pointer,
+        actions,
         ctypes.addressof(_attributes),
         (ctypes.c_char_p * (len(argv) + 1))(*argv),
         (ctypes.c_char_p * (len(env) + 1))(*env),
@@ -121,18 +107,35 @@ class _Actions:
     """What happens to descriptors between fork and exec."""
 
     def __init__(self) -> None:
-        self._memory = ctypes.create_string_buffer(_OPAQUE)
-        self.pointer = ctypes.addressof(self._memory)
-        _check(_actions_init(self.pointer))
+        self._as_parameter_ = ctypes.create_string_buffer(_OPAQUE)
+        _check(_actions_init(self))
+
+    def __del__(self) -> None:
+        _actions_destroy(self)
 
     def open(self, fd: int, path: bytes) -> None:
-        _check(_actions_open(self.pointer, fd, path, _READ_WRITE, 0))
+        _check(_actions_open(self, fd, path, os.O_RDWR, 0))
 
     def dup2(self, source: int, target: int) -> None:
-        _check(_actions_dup2(self.pointer, source, target))
+        _check(_actions_dup2(self, source, target))
 
-    def destroy(self) -> None:
-        _actions_destroy(self.pointer)
+
+def _use_terminal(path: bytes) -> _Actions:
+    actions = _Actions()
+    actions.open(0, path)
+    actions.dup2(0, 1)
+    actions.dup2(0, 2)
+    return actions
+
+
+# A supervisor opens and closes the same few descriptors again and again.
+@functools.lru_cache(maxsize=16)
+def _use_descriptors(stdin: int, output: int) -> _Actions:
+    actions = _Actions()
+    actions.dup2(stdin, 0)
+    actions.dup2(output, 1)
+    actions.dup2(output, 2)
+    return actions
 
 
 _actions_init = _libc.posix_spawn_file_actions_init

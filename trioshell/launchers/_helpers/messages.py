@@ -45,7 +45,7 @@ import struct
 
 TYPE_CHECKING = False  # `typing` takes longer to import than everything else here
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from typing import Any
 
 VERSION = 1
@@ -119,13 +119,12 @@ class Channel:
         self._parse()
         return bool(data)
 
-    def send(self, kind: int, number: int, body: object = None, fds: Iterable[int] = ()) -> None:
+    def send(self, kind: int, number: int, body: object = None, fds: Sequence[int] = ()) -> None:
         """Send a small message at once, from a helper.
 
         A host that does not read cannot block us: there are a handful of messages per shell, and
         the socket's buffer holds thousands.
         """
-        fds = list(fds)
         send(self.sock, encode(kind, number, body, len(fds)), fds)
 
     def _parse(self) -> None:
@@ -141,10 +140,9 @@ class Channel:
             self.arrived.append(Message(kind, number, body, fds, len(fds) == descriptors))
 
 
-def send(sock: socket.socket, data: bytes | memoryview, fds: Iterable[int] = ()) -> int:
+def send(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int] = ()) -> int:
     """Send as much of a message as the socket takes, its descriptors with the first byte."""
-    fds = array.array("i", fds)
     if not fds:
         return sock.send(data, socket.MSG_NOSIGNAL)
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
     return sock.sendmsg([data], rights, socket.MSG_NOSIGNAL)

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LARGEST_STAT = 4096
+_PAGE = 4096
 
 
 class Process:
@@ -139,7 +139,7 @@ def _read(path: str, *, whole: bool = False) -> bytes:
     except OSError:
         return b""
     try:
-        return _read_on(fd) if whole else os.read(fd, _LARGEST_STAT)
+        return _read_on(fd) if whole else os.read(fd, _PAGE)
     except OSError:
         return b""
     finally:
@@ -147,9 +147,11 @@ def _read(path: str, *, whole: bool = False) -> bytes:
 
 
 def _read_on(fd: int) -> bytes:
-    parts: list[bytes] = []
-    offset = 0
-    while part := os.pread(fd, 65536, offset):
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
+    # The kernel makes such a file page by page, so half a page is all of it.
+    data = os.pread(fd, _PAGE, 0)
+    more = len(data) > _PAGE // 2
+    while more:
+        part = os.pread(fd, _PAGE, len(data))
+        data += part
+        more = bool(part)
+    return data

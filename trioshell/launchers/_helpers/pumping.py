@@ -73,9 +73,10 @@ class Pump:
 
         If there is no end then, somebody outside of the tree was handed our pipe.
         """
-        self.drain()
-        if not self.ended:
-            self.ended = self._take(1) == 0 and self._nobody
+        if self._take(LARGEST_STEP) > 0:
+            self.drain()
+            self._take(1)
+        self.ended = self._nobody
 
     def close(self) -> None:
         os.close(self.fd)
@@ -84,6 +85,7 @@ class Pump:
         try:
             moved = self.store.take(self.fd, count)
         except BlockingIOError:
+            self._nobody = False
             return 0
         except OSError as error:
             if error.errno != errno.EIO:

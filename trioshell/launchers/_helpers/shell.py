@@ -12,7 +12,6 @@ then stays where it is, throwing away what is written.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import signal
@@ -115,12 +114,12 @@ class Shell:
     def act(self) -> None:
         """Look at the tree, and do what is due."""
         self.tree.reap()
-        if self.tree.leader_ended and not self._drained:
+        if self.tree.empty:
+            self._end()
+        elif self.tree.leader_ended and not self._drained:
             self._drained = True
             self.pump.drain()
             self._leader_ended()
-        if self.tree.empty:
-            self._end()
         elif time.monotonic() >= self.due:
             self._next_stage()
 
@@ -129,13 +128,13 @@ class Shell:
         os.close(self._file)
 
     def _leader_ended(self) -> None:
-        if self.tree.empty:
-            return
         background = self._request["background"]
         if background == "keep":
             self.tree.release()
             self.tree.reap()
-            if not self.tree.empty:
+            if self.tree.empty:
+                self._end()
+            else:
                 self._report()
         elif background == "kill" and self._stage == RUNNING:
             self._stage = SETTLING
@@ -217,8 +216,10 @@ class Shell:
             self._say(messages.GREW, self.pump.store.size)
 
     def _say(self, kind: int, body: object, fds: Sequence[int] = ()) -> None:
-        with contextlib.suppress(OSError):  # a host that is gone is noticed by the loop
+        try:
             self._channel.send(kind, self.number, body, fds)
+        except OSError:
+            pass  # a host that is gone is noticed by the loop
 
 
 def _make_store(file: int, null: int, limit: int | None) -> Store:

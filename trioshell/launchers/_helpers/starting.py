@@ -34,7 +34,7 @@ def start(request: dict[str, Any], fds: list[int], null: int) -> tuple[int, int]
         null: The null device.
 
     Returns:
-        Where its output is read, without blocking, and the leader's pid.
+        Where its output is read, and the leader's pid.
 
     Raises:
         StartError: It could not be started; nothing of it exists.
@@ -63,9 +63,7 @@ def _enter(path: str | None, fds: list[int]) -> None:
 
 def _spawn_with_pipe(request: dict[str, Any], stdin: int) -> tuple[int, int]:
     try:
-        # Only our end does not block: the two ends of a pipe have flags of their own.
         source, output = os.pipe()
-        os.set_blocking(source, False)
     except OSError as error:
         raise StartError(error.errno or 0, "supervisor") from error
     try:

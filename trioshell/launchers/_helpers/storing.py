@@ -72,6 +72,9 @@ class Store:
                 return self._give_up(error, source, count)
         # A terminal, or a file system without splice.
         self._can_splice = False
+        # Only our end: the two ends of a pipe have flags of their own, and a command whose
+        # output does not block would lose some (C15).
+        os.set_blocking(source, False)
         return self._copy(source, count)
 
     def _copy(self, source: int, count: int) -> int:

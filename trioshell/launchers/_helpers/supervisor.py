@@ -7,7 +7,6 @@ flood of output nor a storm of processes keeps a kill from being heard.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import os
@@ -47,11 +46,19 @@ class Supervisor:
     def run(self) -> bool:
         """Serve. Returns whether nothing is left behind."""
         while self._clean and not (self._host_gone and self._shell is None):
-            for fd, _ in self._poll.poll(self._timeout()):
-                self._handle(fd)
-            if self._shell is not None:
-                self._turn(self._shell)
+            self.step()
         return self._clean
+
+    def step(self) -> None:
+        """Wait for something to happen, and do what is to be done."""
+        for fd, _ in self._poll.poll(self._timeout()):
+            self._handle(fd)
+        if self._shell is not None:
+            self._turn(self._shell)
+
+    def close(self) -> None:
+        self._waker.close()
+        self._own_children.close()
 
     def _timeout(self) -> float | None:
         """Milliseconds until something is due without being told."""
@@ -134,9 +141,11 @@ class Supervisor:
             unused = message.fds[1:]
         except StartError as error:
             unused = message.fds
-            with contextlib.suppress(OSError):
+            try:
                 body = (error.number, error.what)
                 self._channel.send(messages.FAILED, message.number, body)
+            except OSError:
+                pass  # the host is gone
         for fd in unused:
             os.close(fd)
 
