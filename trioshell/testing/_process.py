@@ -220,7 +220,7 @@ class FakeProcess(Process):
     async def run(self) -> None:
         """Let happen what is planned, one thing at a time, until nothing can follow."""
         with self._scope:
-            while self.living or self._ending is None:
+            while self.living or not self._empty.is_set():
                 happen = await self._agenda.take()
                 happen()
 
