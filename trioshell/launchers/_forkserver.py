@@ -21,7 +21,8 @@ from ._helpers import messages
 from ._link import Link, make_link
 from ._refusal import shortage
 
-_HELPERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_helpers")
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_PROGRAM = os.path.join(_HERE, "_helpers", "__main__.py")
 
 # Seconds. The first one is for a machine that has to read Python from a slow disk.
 _START = 15.0
@@ -84,7 +85,7 @@ class ForkServer:
         """Start it inline: a thread for it would cost more than it takes."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        program = [sys.executable, "-I", "-S", _HELPERS, "trioshell-forkserver", str(os.getpid())]
+        program = [sys.executable, "-I", "-S", _PROGRAM, "trioshell-forkserver", str(os.getpid())]
         with contextlib.ExitStack() as undo, theirs:
             undo.callback(ours.close)
             process = subprocess.Popen(
@@ -209,5 +210,5 @@ def check_python() -> None:
     name = os.path.basename(sys.executable or "").lower()
     if getattr(sys, "frozen", False) or not ("python" in name or "pypy" in name):
         raise HelperError(errno.ENOENT, f"there is no Python to run helpers: {sys.executable!r}")
-    if not os.path.isfile(os.path.join(_HELPERS, "__main__.py")):
-        raise HelperError(errno.ENOENT, "the helpers are not installed as files", _HELPERS)
+    if not os.path.isfile(_PROGRAM):
+        raise HelperError(errno.ENOENT, "the helpers are not installed as files", _PROGRAM)

@@ -46,12 +46,12 @@ _NOT_IGNORED = {
 class ForkServer:
     """The loop. Runs until the host is gone or lets go, and no child is left."""
 
-    def __init__(self, control: socket.socket, host: int, null: int) -> None:
+    def __init__(self, control: socket.socket, host: int, null: int, waker: waking.Waker) -> None:
         self._control = control
         self._channel = messages.Channel(control)
         self._host = host
         self._null = null
-        self._waker = waking.Waker()
+        self._waker = waker
         self._poll = select.poll()
         for fd in (control.fileno(), host, self._waker.fd):
             self._poll.register(fd, select.POLLIN)
@@ -128,10 +128,9 @@ class ForkServer:
         status = 1
         try:
             self._control.close()
-            self._waker.close()
             for question in self._questions:
                 os.close(question.fds[0])
-            if supervisor.main(sock, self._host, self._null):
+            if supervisor.main(sock, self._host, self._null, self._waker):
                 status = 0
         finally:
             os._exit(status)
@@ -193,12 +192,13 @@ def main(host: int) -> None:
         if os.getppid() != host:
             return  # the host was gone before we looked, and its number may be another's
         _prepare()
-        warming.warm(pidfd, null)
+        waker = waking.Waker()
+        warming.warm(pidfd, null, waker)
     except OSError as error:
         channel.send(messages.HELLO, 0, (messages.VERSION, str(error)))
         return
     channel.send(messages.HELLO, 0, (messages.VERSION, ""))
-    ForkServer(control, pidfd, null).run()
+    ForkServer(control, pidfd, null, waker).run()
 
 
 def _take_over_descriptors() -> tuple[socket.socket, int]:
@@ -215,7 +215,6 @@ def _prepare() -> None:
     # ignored may stay: commands get the defaults by being told so, see `kernel.spawn`.
     for number in signal.valid_signals() - _NOT_IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     kernel.become_subreaper()
     kernel.set_name(NAME)
     gc.disable()  # it writes to everything it looks at, so that nothing would stay shared

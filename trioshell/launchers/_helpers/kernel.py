@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _PR_SET_CHILD_SUBREAPER = 36
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
+SIGNAL_SIZE = 128  # of what is read from a signalfd
 _SPAWN_FLAGS = 0x04 | 0x08 | 0x80  # SETSIGDEF, SETSIGMASK, SETSID
 
 # Larger than the structures of any C library; their true sizes are nobody's contract.
@@ -36,14 +37,22 @@ _fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int6
 
 
 def become_subreaper() -> None:
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise _last_error()
+    _check_errno(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 
 
 def set_name(name: str) -> None:
     """How ``ps`` and ``pkill`` see this process: at most 15 characters count."""
     with open("/proc/self/comm", "w") as file:
         file.write(name)
+
+
+def signal_descriptor(number: int) -> int:
+    """A signalfd, non-blocking, for a signal that is blocked."""
+    mask = ctypes.create_string_buffer(_OPAQUE)
+    _check_errno(_libc.sigaddset(mask, number))
+    fd: int = _libc.signalfd(-1, mask, os.O_NONBLOCK | os.O_CLOEXEC)
+    _check_errno(fd)
+    return fd
 
 
 def punch_hole(fd: int, start: int, length: int) -> None:
@@ -53,8 +62,7 @@ def punch_hole(fd: int, start: int, length: int) -> None:
         OSError: EOPNOTSUPP where the file system cannot.
     """
     flags = _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE
-    if _fallocate(fd, flags, start, length) != 0:
-        raise _last_error()
+    _check_errno(_fallocate(fd, flags, start, length))
 
 
 def spawn(
@@ -95,12 +103,20 @@ def spawn(
         executable,
         actions,
         ctypes.addressof(_attributes),
-        (ctypes.c_char_p * (len(argv) + 1))(*argv),
-        (ctypes.c_char_p * (len(env) + 1))(*env),
+        _strings(argv),
+        _strings(env),
     )
     if number != 0:
         raise OSError(number, os.strerror(number))
     return pid.value
+
+
+def _strings(strings: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
+    # Every size is a type of its own, so only a few sizes are used. The rest is NULL.
+    size = 8
+    while size <= len(strings):
+        size *= 2
+    return (ctypes.c_char_p * size)(*strings)
 
 
 class _Actions:
@@ -171,9 +187,9 @@ def _check(number: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _last_error() -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, os.strerror(number))
+def _check_errno(result: int) -> None:
+    if result == -1:
+        _check(ctypes.get_errno())
 
 
 _attributes = _make_attributes()

@@ -115,8 +115,7 @@ class OwnChildren:
     def __init__(self) -> None:
         self._fd = -1
         if _HAS_CHILDREN_FILES:
-            own = os.getpid()
-            self._fd = os.open(f"/proc/{own}/task/{own}/children", os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
 
     def get(self) -> list[int]:
         if self._fd == -1:
@@ -129,7 +128,7 @@ class OwnChildren:
 
 
 # A kernel built without CONFIG_PROC_CHILDREN lacks them; then all of /proc is looked through.
-_HAS_CHILDREN_FILES = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+_HAS_CHILDREN_FILES = os.path.exists("/proc/thread-self/children")
 
 
 def _read(path: str, *, whole: bool = False) -> bytes:

@@ -28,12 +28,12 @@ _LONGEST = 3600.0
 class Supervisor:
     """The loop. Runs until the host is gone or lets go, or until a tree cannot be ended."""
 
-    def __init__(self, sock: socket.socket, host: int, null: int) -> None:
+    def __init__(self, sock: socket.socket, host: int, null: int, waker: waking.Waker) -> None:
         self._channel = messages.Channel(sock)
         self._host = host
         self._null = null
         self._own_children = OwnChildren()
-        self._waker = waking.Waker()
+        self._waker = waker
         self._poll = select.poll()
         self._sock = sock.fileno()
         for fd in (self._sock, self._host, self._waker.fd):
@@ -57,7 +57,6 @@ class Supervisor:
             self._turn(self._shell)
 
     def close(self) -> None:
-        self._waker.close()
         self._own_children.close()
 
     def _timeout(self) -> float | None:
@@ -159,7 +158,7 @@ class Supervisor:
                 self._shell.kill(0)
 
 
-def main(sock: socket.socket, host: int, null: int) -> bool:
+def main(sock: socket.socket, host: int, null: int, waker: waking.Waker) -> bool:
     """Be a supervisor, in a process just forked for it.
 
     Returns:
@@ -167,4 +166,4 @@ def main(sock: socket.socket, host: int, null: int) -> bool:
     """
     kernel.become_subreaper()
     kernel.set_name(NAME)
-    return Supervisor(sock, host, null).run()
+    return Supervisor(sock, host, null, waker).run()

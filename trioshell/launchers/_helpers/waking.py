@@ -1,39 +1,28 @@
-"""Waking a poll loop when a child has died."""
+"""Being woken in a poll loop when a child has died."""
 
 from __future__ import annotations
 
+import os
 import signal
-import socket
+
+from . import kernel
 
 
 class Waker:
-    """A descriptor that becomes readable when SIGCHLD arrives.
+    """A descriptor that is readable while SIGCHLD is pending.
 
-    A socket pair and not a pipe: an unprivileged user has only so many pipe buffers, and the
-    shells need them for their output.
+    The signal is blocked and read from a signalfd, so no handler ever runs, and no call is ever
+    interrupted by one. A forked process can use the same descriptor: it shows each process its
+    own signals.
     """
 
     def __init__(self) -> None:
-        self._ear, self._mouth = socket.socketpair()
-        self._ear.setblocking(False)
-        self._mouth.setblocking(False)
-        self.fd = self._ear.fileno()
-        signal.signal(signal.SIGCHLD, _wake)
-        # A full socket is as good as a readable one.
-        signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD})
+        self.fd = kernel.signal_descriptor(signal.SIGCHLD)
 
     def clear(self) -> None:
         """Before looking for dead children, not after."""
         try:
-            self._ear.recv(4096)
+            os.read(self.fd, kernel.SIGNAL_SIZE)
         except BlockingIOError:
             pass
-
-    def close(self) -> None:
-        signal.set_wakeup_fd(-1)
-        self._ear.close()
-        self._mouth.close()
-
-
-def _wake(number: int, frame: object) -> None:
-    """Python writes to the wakeup descriptor; this only keeps SIGCHLD from being ignored."""

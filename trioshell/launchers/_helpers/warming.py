@@ -11,11 +11,14 @@ import socket
 
 from . import messages
 from .supervisor import Supervisor
+from .waking import Waker
 
-# Python specialises a function at its eighth call.
-_ROUNDS = 10
+# Python specialises a function at its eighth call. Each round has another end: by itself, asked,
+# killed.
+_ROUNDS = 12
+_ENDS = (None, 1.0, 0.0)
 _COMMAND = {
-    "argv": (b"sh", b"-c", b":"),
+    "argv": (b"sh", b"-c", b"echo"),
     "executable": b"/bin/sh",
     "env": (),
     "cwd": "/",
@@ -29,15 +32,18 @@ _COMMAND = {
 }
 
 
-def warm(host: int, null: int) -> None:
+def warm(host: int, null: int, waker: Waker) -> None:
     """Be a supervisor for a moment, of commands that do nothing."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        supervisor = Supervisor(theirs, host, null)
+        supervisor = Supervisor(theirs, host, null, waker)
         channel = messages.Channel(ours)
         ours.setblocking(False)
         for number in range(_ROUNDS):
+            grace = _ENDS[number % len(_ENDS)]
             channel.send(messages.SPAWN, number, _COMMAND, [null])
+            if grace is not None:
+                channel.send(messages.KILL, number, grace)
             while not _has_ended(channel):
                 supervisor.step()
         supervisor.close()
