@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Any
 
 import attrs
 
 from ._families import Chooser, Hold, Holder
 from ._gate import Gate
-from ._gated import Gated
 from ._run import run
 from ._schedule import Schedule
 from ._selftest import verdict
@@ -147,7 +146,6 @@ class _Scout(Hold):
 class _Scouting(Holder):
     options: dict[int, int] = attrs.field(kw_only=True)
 
-    def choose(self, gate: Gate, ready: Sequence[Gated]) -> Gated | None:
-        can_hold = _CAN_HOLD if len(self.free(ready)) > 1 else 0
-        self.options[gate.decision] = can_hold | (_CAN_JUMP if gate.timer() else 0)
-        return super().choose(gate, ready)
+    def note(self, gate: Gate, *, can_hold: bool) -> None:
+        option = _CAN_HOLD if can_hold else 0
+        self.options[gate.decision] = option | (_CAN_JUMP if gate.timer() else 0)

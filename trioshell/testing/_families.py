@@ -169,28 +169,36 @@ class Hold:
 
 @attrs.define(eq=False)
 class Holder:
-    """The chooser of `Hold`."""
+    """The chooser of `Hold`. Setting one task aside is a decision of its own."""
 
     at: frozenset[int]
     jumps: frozenset[int]
-    held: list[Gated] = attrs.field(factory=list[Gated])
+    _held: list[Gated] = attrs.field(factory=list[Gated])
 
     def choose(self, gate: Gate, ready: Sequence[Gated]) -> Gated | None:
-        if gate.decision in self.jumps and gate.timer():
-            return None
-        free = self.free(ready)
-        head = gate.head(free)
-        if gate.decision in self.at and len(free) > 1:
+        can_hold = len(ready) > 1
+        while True:
+            free = self._free(ready)
+            head = gate.head(free)
+            self.note(gate, can_hold=can_hold)
+            if gate.decision in self.jumps and gate.timer():
+                return None
+            if not can_hold or gate.decision not in self.at:
+                return head
             gate.record.mark(f"hold {gate.record.label(head.number)}")
-            self.held.append(head)
-            head = gate.head(self.free(ready))
-        return head
+            gate.decision += 1
+            if len(free) == 1:  # it waits for those that were held before it
+                self._held.clear()
+            self._held.append(head)
 
-    def free(self, ready: Sequence[Gated]) -> Sequence[Gated]:
+    def note(self, gate: Gate, *, can_hold: bool) -> None:
+        """Called before each decision."""
+
+    def _free(self, ready: Sequence[Gated]) -> Sequence[Gated]:
         """Return those that are not held; when there are none, all are let go."""
-        if self.held:
-            free = [gated for gated in ready if gated not in self.held]
+        if self._held:
+            free = [gated for gated in ready if gated not in self._held]
             if free:
                 return free
-            self.held.clear()
+            self._held.clear()
         return ready

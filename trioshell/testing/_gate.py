@@ -29,6 +29,7 @@ from ._record import Record
 
 if TYPE_CHECKING:
     from ._families import Chooser
+    from ._quiet import Place
 
 # One task may take this many steps in a row while others are ready: it may be waiting for them in
 # a loop that only checkpoints.
@@ -61,7 +62,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     arrived: list[Gated] = attrs.field(factory=list[Gated])  # since the last decision
     waiting: list[Gated] = attrs.field(factory=list[Gated])  # for a step, in order of arrival
     last: Gated | None = None  # took the last step
-    when_quiet: list[Callable[[], object]] = attrs.field(factory=list[Callable[[], object]])
+    when_quiet: list[Place] = attrs.field(factory=list["Place"])  # the last is served first
     watch: Callable[[], object] | None = None  # called before each step and each jump of time
 
     _living: dict[trio.lowlevel.Task, Gated] = attrs.field(factory=dict[trio.lowlevel.Task, Gated])
@@ -71,6 +72,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     _jumping: bool = False
     _polls: int = 0  # of the operating system, since anything ran
     _hangs: int = 0
+    _limit: int = attrs.field(factory=lambda: ENDLESS)  # of steps
     _streak: int = 0  # steps in a row by `last`
     _batch: int = 0  # the number of the batch that trio would be running
     _left: int = 0  # how many of its members have not had their step
@@ -156,6 +158,8 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
         if self._watched():
             return
         self._polls = 0
+        if self.virtual and len(self.record.steps) >= self._limit and self._is_endless():
+            return
         if not self._left:
             self._batch, self._left, self._fresh = self._batch + 1, len(self.waiting), True
         ready: Sequence[Gated] = self.waiting
@@ -194,10 +198,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
         else:
             self.record.legal = False
         self._fresh = False
-        steps = self.record.steps
-        steps.append(gated.number)
-        if self.virtual and len(steps) > ENDLESS:
-            gated.fail(self._hang(f"The program is still busy after {ENDLESS:,} steps:"))
+        self.record.steps.append(gated.number)
         trio.lowlevel.reschedule(gated.task)
 
     # Idle: nothing is ready.
@@ -224,7 +225,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
         if deadline < math.inf:
             self._jump(deadline, early=False)
         elif self.when_quiet:
-            self.when_quiet.pop()()
+            self.when_quiet.pop().serve()
         else:
             self._break_hang()
 
@@ -236,29 +237,35 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
         # Whoever the timers wake runs in the same batch as those that are waiting.
         self._left = 0
 
+    # Ending a run that would not end by itself.
+
+    def _break_hang(self) -> None:
+        hang = self._hang("Nothing can run any more, and no timer is pending:")
+        self._hangs += 1
+        if self._hangs > _MOST_HANGS or not self._interrupted(hang):
+            # An internal error of trio, with every coroutine abandoned: the last resort.
+            raise hang
+
+    def _is_endless(self) -> bool:
+        """End a run of very many steps; return whether tasks became runnable by that."""
+        self._limit += ENDLESS
+        hang = self._hang(f"The program is still busy after {len(self.record.steps):,} steps:")
+        return self._interrupted(hang) and self._pending > 0
+
     def _hang(self, problem: str) -> Hang:
         names = self.record.label
-        blocked = sorted(self._living.values(), key=attrgetter("number"))
-        hang = Hang(problem, (f"{names(gated.number)} {where(gated.task)}" for gated in blocked))
+        tasks = sorted(self._living.values(), key=attrgetter("number"))
+        hang = Hang(problem, (f"{names(gated.number)} {where(gated.task)}" for gated in tasks))
         self.record.hang = self.record.hang or hang
         return hang
 
-    def _break_hang(self) -> None:
-        """Raise `Hang` in one blocked task; the program then ends by itself.
+    def _interrupted(self, hang: Hang) -> bool:
+        """Raise ``hang`` in one task, if one lets itself be interrupted: the others follow.
 
-        A task without children first: a nursery would only pass the error on to them, and they
-        may be shielded. Raising it here would be an internal error of trio, with every coroutine
-        abandoned: the last resort.
+        A task without children first: a nursery would only cancel them, and they may be shielded.
         """
-        hang = self._hang("Nothing can run any more, and no timer is pending:")
-        self._hangs += 1
-        for gated in sorted(self._living.values(), key=_fewest_children):
-            if self._hangs > _MOST_HANGS:
-                break
-            gated.interrupt(hang)
-            if self._pending:
-                return
-        raise hang
+        tasks = sorted(self._living.values(), key=_fewest_children)
+        return any(gated.interrupt(hang) or self._pending for gated in tasks)
 
 
 def _sibling_key(gated: Gated) -> str:

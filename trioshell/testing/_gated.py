@@ -65,20 +65,24 @@ class Gated:
         return getattr(self._coro, name)
 
     @property
-    def abort(self) -> Callable[[Callable[[], NoReturn]], trio.lowlevel.Abort]:
-        """The abort function with which the task blocked."""
-        return getattr(self.message, "abort_func", _refuse)
+    def abort(self) -> Callable[[Callable[[], NoReturn]], trio.lowlevel.Abort] | None:
+        """The abort function with which the task blocked; None after a mere checkpoint."""
+        return getattr(self.message, "abort_func", None)
 
-    def fail(self, error: Exception) -> None:
-        """Let the granted step raise ``error`` where the task waits."""
-        if self._held is not None:  # the very first step: there is nothing yet to raise it in
+    def interrupt(self, error: Exception) -> bool:
+        """Raise ``error`` where the task is, even inside a shield; return whether that can be."""
+        blocked = self._held is _EMPTY
+        if not blocked and self.abort is None:
             self._held = outcome.Error(error)
-
-    def interrupt(self, error: Exception) -> None:
-        """Raise ``error`` where the task is blocked, even inside a shield, if that can be done."""
+            return True
+        # A task that was woken from anything but a checkpoint must get what it was woken for.
+        if not blocked or self.abort is None:
+            return False
 
         def fail() -> NoReturn:
             raise error
 
-        if self.abort(fail) is trio.lowlevel.Abort.SUCCEEDED:
-            trio.lowlevel.reschedule(self.task, outcome.Error(error))
+        if self.abort(fail) is not trio.lowlevel.Abort.SUCCEEDED:
+            return False
+        trio.lowlevel.reschedule(self.task, outcome.Error(error))
+        return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, final
 
@@ -14,9 +14,6 @@ import trio.testing
 
 from ._gate import Gate
 from ._schedule import current_gate
-
-# Those that wait in a run without a schedule. The last one is served first.
-_waiters: trio.lowlevel.RunVar[list[object]] = trio.lowlevel.RunVar("quiet")
 
 
 def quiet() -> Quiet:
@@ -63,63 +60,82 @@ class Quiet:
 async def _cancelled_when_quiet() -> AsyncGenerator[trio.CancelScope]:
     error: Exception | None = None
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_when_quiet, nursery.cancel_scope, name="quiet")
-        try:
-            yield nursery.cancel_scope
-        except Exception as raised:  # noqa: BLE001 - raised below, not wrapped in a group
-            error = raised
+        with trio.CancelScope() as body, _place() as place:
+            nursery.start_soon(_cancel_when_quiet, body, place, name="quiet")
+            try:
+                yield body
+            except Exception as raised:  # noqa: BLE001 - raised below, not wrapped in a group
+                error = raised
         nursery.cancel_scope.cancel()
     if error is not None:
         raise error
 
 
-async def _cancel_when_quiet(scope: trio.CancelScope) -> None:
-    await _wait()
-    scope.cancel()
+async def _cancel_when_quiet(body: trio.CancelScope, place: Place) -> None:
+    await place.wait()
+    body.cancel()
 
 
 async def _wait() -> None:
+    with _place() as place:
+        await place.wait()
+
+
+@contextmanager
+def _place() -> Generator[Place]:
+    """Take a place in this run's order of those that wait for quiet: the last is served first.
+
+    Taken before the wait begins, so that a body inside a body comes first under every schedule.
+    """
     gate = current_gate()
     if gate is not None and gate.virtual and gate.controlled:
-        await _wait_for_gate(gate)
+        place = Place(gate.when_quiet, gate)
     else:
-        await _wait_for_trio()
-
-
-async def _wait_for_gate(gate: Gate) -> None:
-    task = trio.lowlevel.current_task()
-
-    def wake() -> None:
-        trio.lowlevel.reschedule(task)
-
-    def abort(_: object) -> trio.lowlevel.Abort:
-        gate.when_quiet.remove(wake)
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    gate.when_quiet.append(wake)
-    await trio.lowlevel.wait_task_rescheduled(abort)
-
-
-async def _wait_for_trio() -> None:
-    waiters = _waiters_of_this_run()
-    me = object()
-    waiters.append(me)
+        place = Place(_places_without_gate(), None)
+    place.places.append(place)
     try:
+        yield place
+    finally:
+        if place in place.places:  # the gate takes out those that it serves
+            place.places.remove(place)
+
+
+_places: trio.lowlevel.RunVar[list[Place]] = trio.lowlevel.RunVar("_places")
+
+
+def _places_without_gate() -> list[Place]:
+    try:
+        return _places.get()
+    except LookupError:
+        _places.set([])
+        return _places.get()
+
+
+@attrs.define(eq=False)
+class Place:
+    """A place in the order of those that wait for quiet."""
+
+    places: list[Place]
+    _gate: Gate | None
+    _task: trio.lowlevel.Task | None = None
+
+    async def wait(self) -> None:
+        if self._gate is None:
+            await self._wait_for_trio()
+        else:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+
+    def serve(self) -> None:
+        """End the wait: called by the gate, once nothing else can happen."""
+        assert self._task is not None, "it is not quiet while a task has still to wait"
+        trio.lowlevel.reschedule(self._task)
+
+    async def _wait_for_trio(self) -> None:
         while True:
             await trio.testing.wait_all_tasks_blocked()
             timer = trio.lowlevel.current_statistics().seconds_to_next_deadline
             if timer < math.inf:
                 await trio.sleep(max(0, timer))
-            elif waiters[-1] is me:
+            elif self.places[-1] is self:
                 return
-    finally:
-        waiters.remove(me)
-
-
-def _waiters_of_this_run() -> list[object]:
-    try:
-        return _waiters.get()
-    except LookupError:
-        waiters: list[object] = []
-        _waiters.set(waiters)
-        return waiters

@@ -235,14 +235,14 @@ class Schedule(trio.abc.Clock, trio.abc.Instrument):
         return self._gate.deadline_to_sleep_time(deadline)
 
 
-@attrs.frozen(repr=False)
 class Explanation:
     """Hypothesis formats what is noted only for the example that it reports."""
 
-    schedule: Schedule
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
 
     def __repr__(self) -> str:
-        return f"{self.schedule!r}: {self.schedule.explain()}"
+        return f"{self._schedule!r}: {self._schedule.explain()}"
 
 
 def current_gate() -> Gate | None:

@@ -10,8 +10,8 @@ from ._selftest import verdict
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-# Positions of decisions: most programs have decided everything long before the larger one.
-_NEAR, _FAR = 40, 300
+# Decisions to deviate at, as ranges to draw from: short programs never get to the later ones.
+_DECISIONS = (8, 40, 300)
 _RANKS = 7
 
 
@@ -20,8 +20,7 @@ def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[
 
     With pytest-trio, ``@given(schedule=schedules())`` is all that a test needs: pytest-trio
     installs an argument that is a clock or an instrument. Elsewhere pass what is drawn to `run`.
-    It is drawn before the run, never inside. A failing example shrinks towards "each task runs
-    until it blocks", and its order is reported with it.
+    It is drawn before the run, never inside. With a failing example its order is reported.
 
     Args:
         batch: Keep to orders that trio produces today.
@@ -35,7 +34,7 @@ def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[
     except ImportError as error:
         raise ImportError("schedules() needs Hypothesis: install trioshell[testing]") from error
 
-    decisions = st.integers(0, _NEAR) | st.integers(0, _FAR)
+    decisions = st.one_of([st.integers(0, last) for last in _DECISIONS])
 
     def ranked(order: list[int], demote: list[int], clock: int | None) -> Schedule:
         return Schedule.priorities(
@@ -60,8 +59,8 @@ def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[
         st.lists(decisions, max_size=3, unique=True),
         st.lists(decisions, max_size=2, unique=True),
     )
-    # Priorities first: what shrinks goes there.
-    strategy = priorities | walks | holds
+    # In the order in which shrinking prefers them.
+    strategy = priorities | holds | walks
     if verdict().problem is None:
         return strategy
     # Every random generator that is registered with Hypothesis, trio's among them, is seeded.

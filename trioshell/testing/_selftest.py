@@ -19,9 +19,9 @@ import trio.testing
 from ._families import Hold
 from ._gate import Gate
 
-# "right" is the third task (number 2) and is held back by the fifth decision; the clock jumps
-# when both sleep.
-_SCHEDULE = Hold(at=(1, 4))
+# The second decision, the first after the main task, holds "left" back; the sixth holds "right",
+# when both have slept.
+_SCHEDULE = Hold(at=(1, 5))
 _EXPECTED = ["main", "right", "left", "left 5.0", "right 5.0"]
 _EXPECTED_STEPS = [0, 2, 1, 1, 2, 0]
 
