@@ -162,8 +162,6 @@ class Registry:
         if not entry.life.delete():
             return
         entry.deleted = reason
-        # Also after an eviction: what the shell kept has nobody left who could end it.
-        entry.scope.cancel()
         del self._entries[entry.id]
         if self._retained.pop(entry.id, None) is not None:
             self._retained_bytes -= entry.stored
