@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Final
 
@@ -38,6 +39,11 @@ class _Row:
     info: ShellInfo
     last: str = ""
 
+    def read(self, data: bytes | bytearray) -> None:
+        """Take the last line of some output."""
+        text = strip_ansi(data[-_LAST_LINE:].decode("utf-8", "replace").replace("\r", "\n"))
+        self.last = next((line for line in reversed(text.split("\n")) if line.strip()), self.last)
+
     def cells(self) -> tuple[Text, ...]:
         info = self.info
         elapsed = (info.ended or time.time()) - info.started
@@ -62,6 +68,7 @@ class TableReporter(Reporter):
 
     _rows: dict[str, _Row] = attrs.field(factory=dict)
     _live: Live = attrs.field(init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # auto_refresh would start a thread; the pictures are drawn by a task of ours.
@@ -71,8 +78,8 @@ class TableReporter(Reporter):
         """Show the table beside the commands, until cancelled."""
         with self._live:
             try:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._redraw, shells)
+                async with trio.open_nursery() as self._nursery:
+                    self._nursery.start_soon(self._redraw, shells)
                     await super().run(shells, events)
             finally:
                 self._live.refresh()
@@ -83,10 +90,13 @@ class TableReporter(Reporter):
         match event:
             case Created():
                 self._rows[event.id] = _Row(event.info)
+                self._nursery.start_soon(self._follow, event.id, shells)
             case Exited():
                 row = self._rows[event.id]
                 row.info = event.info
-                await self._read_last_line(row, shells)
+                with contextlib.suppress(OutputLostError):
+                    page = await shells[event.id].output(_near_end(row.info.size), _LAST_LINE)
+                    row.read(page.data)
                 for line in await self.last_lines(event, shells):
                     self._live.console.print(Text(f"{short(event.id)} | {line}"))
             case _:
@@ -94,25 +104,22 @@ class TableReporter(Reporter):
 
     async def _redraw(self, shells: Shells) -> None:
         while True:
-            for row in self._rows.values():
-                if row.info.running:
-                    await self._look(row, shells)
+            for info in shells.list():
+                if info.id in self._rows:
+                    self._rows[info.id].info = info
             self._live.refresh()
             await trio.sleep(_REFRESH)
 
-    async def _look(self, row: _Row, shells: Shells) -> None:
-        if row.info.id in shells:
-            row.info = shells[row.info.id].info
-            await self._read_last_line(row, shells)
-
-    async def _read_last_line(self, row: _Row, shells: Shells) -> None:
-        start = max(0, row.info.size - _LAST_LINE)
-        try:
-            page = await shells[row.info.id].output(start, _LAST_LINE)
-        except (ShellNotFoundError, OutputLostError):
-            return
-        lines = strip_ansi(page.text.replace("\r", "\n")).split("\n")
-        row.last = next((line for line in reversed(lines) if line.strip()), row.last)
+    async def _follow(self, id: str, shells: Shells) -> None:
+        """Keep the last line up to date: woken by output, and not more often than seen."""
+        row = self._rows[id]
+        with contextlib.suppress(ShellNotFoundError, OutputLostError):
+            async with shells[id].follow() as stream:
+                async for data in stream:
+                    row.read(data)
+                    await trio.sleep(_REFRESH)
+                    # What a flood has written meanwhile is passed over.
+                    stream.cursor = max(stream.cursor, _near_end(row.info.size))
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, expand=True)
@@ -125,6 +132,10 @@ class TableReporter(Reporter):
         for row in self._rows.values():
             table.add_row(*row.cells())
         return table
+
+
+def _near_end(size: int) -> int:
+    return max(0, size - _LAST_LINE)
 
 
 def _bytes(size: int) -> str:
