@@ -39,7 +39,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check types with mypy and pyright, and that every public name has one."""
-    session.install("-e", ".[dev]", *group("types"), "nox")
+    session.install("-e", ".[dev]", *group("types"), *group("bench"), "nox")
     session.run("mypy")
     session.run("pyright")
     session.run("pyright", "--verifytypes", "trioshell", "--ignoreexternal")
@@ -100,5 +100,5 @@ def mutants(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Print the benchmark table."""
-    session.install("-e", ".[dev]", "anyio", "shellous")
+    session.install("-e", ".[dev]", *group("bench"))
     session.run("python", "-m", "tests.benchmarks", *session.posargs)
