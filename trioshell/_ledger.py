@@ -37,7 +37,7 @@ from ._events import Event
 from ._exceptions import spawn_error
 from ._identity import Identity, descends_from_us
 from ._owner import OwnerFile
-from ._record_format import MAX_SIZE, STATES, Record, RecordError, decode, encode
+from ._record_format import MAX_SIZE, STATES, Place, Record, RecordError, decode, encode
 from ._records import ShellInfo
 from ._report import report
 from .launchers._helpers import procfs
@@ -120,6 +120,7 @@ class DurableLedger(Ledger):
     _captures: str
     _owner_file: OwnerFile
     life: int = 1
+    _told: Place = (0, 0)  # by earlier scopes
     _records: dict[str, Record] = attrs.field(factory=dict)  # what the files say
     _unwritten: dict[str, Record] = attrs.field(factory=dict)  # ended, but the disk was full
 
@@ -128,15 +129,19 @@ class DurableLedger(Ledger):
         records = list(read_records(self._folder, self._captures))
         self._records = {record.info.id: record for record in records}
         self._remove_outdated()
-        lives = [record.place[0] for record in records if record.place is not None]
-        told = self._owner_file.told
-        self.life = 1 + max([*lives, 0 if told is None else told[0]])
+        places = [record.place for record in records if record.place is not None]
+        if self._owner_file.told is None:
+            # A new directory, or somebody deleted the owner file: nothing is to be said again.
+            self._told = max(places, default=(0, 0))
+            self._owner_file.tell(self._told)
+        else:
+            self._told = self._owner_file.told
+        self.life = 1 + max([self._told, *places])[0]
         return records
 
     def said(self, record: Record) -> bool:
         """Whether the newest event of a record that was read has been said."""
-        told = self._owner_file.told
-        return told is None or record.place is None or record.place <= told
+        return record.place is None or record.place <= self._told
 
     def disown(self, id: str) -> None:
         """A record that was read is somebody else's: leave it alone from now on."""
@@ -156,8 +161,7 @@ class DurableLedger(Ledger):
 
     def ended(self, info: ShellInfo, seq: int, *, kept: bool) -> str | None:
         former = self._records[info.id]
-        process = former.process if kept else None
-        record = attrs.evolve(former, info=info, place=(self.life, seq), process=process)
+        record = attrs.evolve(former, info=info, place=(self.life, seq), kept=kept)
         trouble = self._write_or_report(record)
         if trouble is not None:
             # The old record says that the shell runs: the next scope would report a second end.
@@ -168,16 +172,16 @@ class DurableLedger(Ledger):
 
     def released(self, id: str) -> None:
         record = self._records.get(id)
-        if record is None or record.state != "kept":
+        if record is None or not record.kept:
             return
         if record.place is None:
             self._erase(id)
         else:
-            self._write_or_report(attrs.evolve(record, process=None))
+            self._write_or_report(attrs.evolve(record, kept=False))
 
     def forget(self, id: str) -> None:
         record = self._records.get(id)
-        if record is not None and record.place is not None and record.state == "kept":
+        if record is not None and record.place is not None and record.kept:
             # Nothing more is to be said of it, but its processes are still to be looked after.
             self._write_or_report(attrs.evolve(record, place=None))
         else:

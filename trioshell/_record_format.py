@@ -19,8 +19,7 @@ from ._records import Argument, Command, Leftover, ShellInfo, Status, Usage
 
 VERSION: Final = 1
 
-# In the order in which a shell goes through them; "kept": it has ended, and left processes in our
-# care.
+# In the order in which a shell goes through them.
 STATES: Final = ("starting", "running", "kept", "ended")
 
 # A command has a few megabytes at most (the kernel's limit on arguments) and metadata one.
@@ -44,8 +43,9 @@ class Record:
         place: Of its newest event. None: there is nothing to be said of it, only something to be
             ended: it was about to be started, or it is deleted and left processes in our care.
         owner: The host that wrote this, where the system can tell.
-        process: Its leader, while something of its tree may be alive and is in our care.
+        process: Its leader, if it was there to be looked at.
         keeper: The leader's parent: the helper that looks after it.
+        kept: It has ended, and left processes in our care.
         output_limit: Bytes of output that are kept, or None.
     """
 
@@ -55,13 +55,14 @@ class Record:
     process: Identity | None = None
     keeper: Identity | None = None
     output_limit: int | None = None
+    kept: bool = False
 
     @property
     def state(self) -> str:
         """How far it has come, one of `STATES`."""
         if self.info.running:
             return "starting" if self.place is None else "running"
-        return "ended" if self.process is None else "kept"
+        return "kept" if self.kept else "ended"
 
     @property
     def unfinished(self) -> bool:
@@ -78,6 +79,7 @@ def encode(record: Record) -> bytes:
         "process": _identity_as_json(record.process),
         "keeper": _identity_as_json(record.keeper),
         "output_limit": record.output_limit,
+        "kept": record.kept,
         "info": record.info.as_dict() | {"command": _command_as_json(record.info.command)},
     }
     return json.dumps(data, indent=1).encode() + b"\n"
@@ -141,6 +143,7 @@ def _record(raw: dict[str, Any], id: str, file: str) -> Record:
         process=identity_from_json(raw["process"]),
         keeper=identity_from_json(raw["keeper"]),
         output_limit=_take(raw, "output_limit", int, None),
+        kept=_take(raw, "kept", bool),
     )
 
 
