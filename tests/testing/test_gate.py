@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import gc
+import itertools
 import signal
 import subprocess
 import sys
@@ -106,6 +107,25 @@ def test_gate_never_depends_on_trios_own_shuffle() -> None:
             run(main, schedule=schedule)
             traces.add(schedule.trace)
         assert len(traces) == 1
+
+
+def test_tasks_are_numbered_as_spawned_but_for_the_fixtures_of_pytest_trio() -> None:
+    """pytest-trio starts the test and its fixtures in the order of a set."""
+
+    async def main(names: tuple[str, ...]) -> None:
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                nursery.start_soon(trio.lowlevel.checkpoint, name=name)
+
+    def trace(*names: str) -> tuple[str, ...]:
+        schedule = Schedule.walk(3)
+        run(main, names, schedule=schedule)
+        return schedule.trace
+
+    assert "b#1" in trace("b", "a")
+    assert "a#1" in trace("a", "b")
+    fixtures = ("<fixture 'a'>", "<fixture 'b'>", "<test 'c'>")
+    assert len({trace(*order) for order in itertools.permutations(fixtures)}) == 1
 
 
 # Time.

@@ -86,7 +86,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _runs(n: object = _DEFAULT_RUNS) -> int:
-    if not isinstance(n, int) or n < 1:
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         pytest.fail(f"racy takes the number of schedules, at least 1, not {n!r}", pytrace=False)
     return n
 
@@ -111,13 +111,18 @@ def _run(
     instruments: Sequence[trio.abc.Instrument] = (),
 ) -> Any:
     if clock is None:
-        chosen = _funcargs(item).get("schedule") or _option(item.config)
+        # Not from the fixture: pytest sets that up only for a test that asks for it.
+        chosen = _parameters(item).get("schedule") or _option(item.config)
         assert isinstance(chosen, Schedule), "the reason why this runs the test"
         item.stash[_USED] = clock = chosen
         instruments = [*instruments, chosen]
     elif not isinstance(clock, Schedule):
         pytest.fail(_TWO_CLOCKS.format(test=item.name, clock=clock), pytrace=False)
     return trio.run(async_fn, clock=clock, instruments=instruments)
+
+
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    return getattr(getattr(item, "callspec", None), "params", {})
 
 
 def _funcargs(item: pytest.Item) -> dict[str, Any]:
@@ -159,7 +164,7 @@ def pytest_runtest_makereport(
 
 def _sections(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterable[tuple[str, str]]:
     used = item.stash.get(_USED, None) or _funcargs(item).get("schedule")
-    if isinstance(used, Schedule):
+    if isinstance(used, Schedule) and used.trace:
         test = item.nodeid.partition("[")[0]
         yield "schedule", f"{used!r}: {used.explain()}\nrepeat: pytest '{test}' --schedule '{used}'"
     # pytest-trio meets a drawn schedule and another clock only inside the example.
