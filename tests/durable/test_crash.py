@@ -137,7 +137,7 @@ async def test_crash_after_the_end_keeps_the_true_code(directory: Path, tag: str
         assert info.ended >= info.started
         assert await read_all(shell) == b"out\n"
     check_lives(host.said(), said(events))
-    assert not list((directory / "records").glob("*.end*"))
+    assert not list((directory / "records").glob("*.end"))
 
 
 STUCK = """

@@ -76,6 +76,7 @@ class Order:
             "grace": float(spec.grace),
             "limit": spec.output_limit,
             "kill_at_limit": spec.on_output_limit == "kill",
+            "end_record": None if spec.end_record is None else os.fsencode(spec.end_record),
         }
         order = cls(body, [file])
         try:

@@ -17,7 +17,7 @@ import os
 import signal
 import time
 
-from . import messages, starting
+from . import messages, noting, starting
 from .pumping import Pump
 from .storing import LimitedStore, Store
 from .tree import Tree
@@ -75,6 +75,7 @@ class Shell:
         self._give_up = math.inf
         self._watched = math.inf
         self._drained = False
+        self._noted = False
         self._reported = False
         self._trouble: str | None = None
         source, leader = starting.start(request, spawn.fds[1:], null)
@@ -128,6 +129,7 @@ class Shell:
         os.close(self._file)
 
     def _leader_ended(self) -> None:
+        self._note_end()
         background = self._request["background"]
         if background == "keep":
             self.tree.release()
@@ -184,7 +186,14 @@ class Shell:
             return []
         return [(process.pid, process.name) for process in self.tree.alive()]
 
+    def _note_end(self) -> None:
+        path, tree = self._request["end_record"], self.tree
+        if path is not None and tree.status is not None and not self._noted:
+            self._noted = True
+            noting.note(path, tree.status, tree.by_itself)
+
     def _report(self) -> None:
+        self._note_end()
         self._reported = True
         store, tree = self.pump.store, self.tree
         store.trim()

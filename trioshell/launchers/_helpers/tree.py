@@ -9,6 +9,7 @@ import time
 from . import killing, procfs
 
 _STOPPING = 0.5
+_CORE = 0x80  # in a wait status: a core was dumped
 
 # How a leader ends that `ask` or `kill` ended, unless it caught what it was sent.
 _ENDED_BY_US = {-signal.SIGHUP, -signal.SIGTERM, -signal.SIGKILL}
@@ -24,7 +25,7 @@ class Tree:
         leader: The leader's pid.
         leader_ended: It has; seen without reaping it.
         empty: Nothing is left: said by the kernel, not concluded.
-        status: The leader's raw wait status, or None.
+        status: The leader's raw wait status once it has ended.
     """
 
     def __init__(self, leader: int, own_children: procfs.OwnChildren) -> None:
@@ -65,7 +66,7 @@ class Tree:
             if found is None:
                 return
             if found.si_pid == self.leader:
-                self._note_end()
+                self._note_end(_raw_status(found))
                 # The kernel shows the first dead child only. A pinned leader hides the others.
                 if self._pinned and self._reap_others():
                     return
@@ -113,10 +114,11 @@ class Tree:
         """Everybody who is not dead, as far as one look can tell."""
         return [process for process in procfs.descendants(os.getpid()) if not process.dead]
 
-    def _note_end(self) -> None:
+    def _note_end(self, status: int) -> None:
         if not self.leader_ended and self._polite is not None:
             self._certain = self._certain and procfs.dies_of(self.leader, self._polite)
         self.leader_ended = True
+        self.status = status
 
     def _reap_others(self) -> bool:
         """Collect the dead among the other children. Returns whether any is left."""
@@ -128,7 +130,7 @@ class Tree:
 
     def _collect(self, pid: int) -> bool:
         try:
-            dead, status, usage = os.wait4(pid, os.WNOHANG)
+            dead, _, usage = os.wait4(pid, os.WNOHANG)
         except ChildProcessError:
             return True
         if dead == 0:
@@ -136,6 +138,11 @@ class Tree:
         self.user += usage.ru_utime
         self.system += usage.ru_stime
         self.max_rss = max(self.max_rss, usage.ru_maxrss * 1024)
-        if pid == self.leader:
-            self.status = status
         return True
+
+
+def _raw_status(found: os.waitid_result) -> int:
+    """What `wait` will say of a child that is still to be collected."""
+    if found.si_code == os.CLD_EXITED:
+        return found.si_status << 8
+    return found.si_status | (_CORE if found.si_code == os.CLD_DUMPED else 0)
