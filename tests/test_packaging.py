@@ -50,12 +50,12 @@ EXPORTS = {
     "strip_ansi",
 }
 
-# What is imported while `sys.platform` names another system. trio has its own opinion of the
-# platform, so it is imported before.
+# What is imported while `sys.platform` names another system. What is not ours looks at the
+# platform, too, so it is imported before.
 ELSEWHERE = """
 import importlib, os, pkgutil, select, signal, sys
-import attrs, trio
-import multiprocessing.connection, subprocess  # they, too, look at the platform when imported
+import multiprocessing.connection, subprocess, sysconfig
+import attrs, hypothesis.strategies, pytest, rich, trio
 
 sys.platform = {platform!r}
 for module, names in {{
