@@ -84,8 +84,10 @@ class Shell:
             if entry.removed:
                 raise ShellRemovedError(entry.info)
             return entry.info
+        # Decided before the checkpoint: a removal that comes there takes no result away.
+        removed = entry.deleted == "removed"
         await trio.lowlevel.checkpoint()
-        if entry.deleted == "removed":
+        if removed:
             raise ShellRemovedError(entry.info)
         return entry.info
 

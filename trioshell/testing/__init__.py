@@ -17,7 +17,14 @@ from ._hang import Hang as Hang
 from ._log import EventLog as EventLog
 from ._member import Member as Member
 from ._member import Sent as Sent
+from ._play import Performance as Performance
+from ._play import perform as perform
+from ._play import play as play
 from ._process import FakeProcess as FakeProcess
+from ._program import Do as Do
+from ._program import Life as Life
+from ._program import Program as Program
+from ._program import Reader as Reader
 from ._quiet import quiet as quiet
 from ._rules import RULES as RULES
 from ._rules import Rule as Rule
@@ -27,3 +34,6 @@ from ._schedule import GateWarning as GateWarning
 from ._schedule import Schedule as Schedule
 from ._schedules import schedules as schedules
 from ._script import Script as Script
+from ._strategies import lifecycles as lifecycles
+from ._strategies import programs as programs
+from ._strategies import scripts as scripts

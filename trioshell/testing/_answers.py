@@ -70,6 +70,12 @@ class _Case:
         """It was told that the shell is not known (any more)."""
         return isinstance(self.answer, ShellNotFoundError)
 
+    @property
+    def removed_before(self) -> bool:
+        """Somebody asked to forget the shell, and that was done before the call."""
+        deleted = self.life.deleted
+        return deleted is not None and deleted.reason == "removed" and deleted.seq <= self.began
+
     def happened(self, event: Event | None, by: int) -> bool:
         return event is not None and event.seq <= by
 
@@ -141,13 +147,12 @@ def _wait(case: _Case) -> None:
     exited, deleted = case.life.exited, case.life.deleted
     if case.returned:
         _check_info(case, case.answer)
-        gone = case.happened(deleted, case.began)
-        case.demand(not gone, "waiter-agrees", "a wait that began after deleted was answered")
+        gone = case.removed_before
+        case.demand(not gone, "waiter-agrees", "a wait that began after its removal was answered")
     elif isinstance(case.answer, ShellRemovedError):
         _check_info(case, case.answer.info)
-        case.demand(
-            case.happened(deleted, case.ended), "waiter-agrees", "told of a removal before deleted"
-        )
+        gone = case.happened(deleted, case.ended)
+        case.demand(gone, "waiter-agrees", "told of a removal before deleted")
         case.demand(_may_be_told_removed(case), "waiter-agrees", "a waiter lost its result")
     _check_woken(case, happened=exited is not None)
 
@@ -172,8 +177,8 @@ def _kill(case: _Case) -> None:
     if case.returned:
         _check_info(case, case.answer)
     elif case.refused:
-        gone = case.happened(case.life.deleted, case.began)
-        case.demand(gone, "call-explained", "kill was refused before deleted")
+        gone = case.removed_before
+        case.demand(gone, "call-explained", "kill was refused before the removal")
     _check_woken(case, happened=case.life.exited is not None)
 
 
@@ -198,7 +203,7 @@ def _check_info(case: _Case, info: Any) -> None:
 
 
 def _check_woken(case: _Case, *, happened: bool) -> None:
-    lost = case.call.outcome == "unfinished" and happened
+    lost = case.call.outcome == "unfinished" and case.call.final and happened
     case.demand(not lost, "waiter-agrees", f"{case.call.op} was never answered")
 
 
@@ -211,7 +216,7 @@ def _subscribe(case: _Case) -> None:
     if isinstance(lag := case.call.args.get("lagged"), SubscriptionLaggedError):
         last = seen[-1].seq if seen else first
         case.demand(lag.seq == last, "same-order", f"told to resume at {lag.seq}, not at {last}")
-    elif case.call.args.get("whole"):
+    elif case.returned:
         whole = len(seen) == case.history.last_seq - first
         case.demand(whole, "same-order", f"a subscriber saw no event after {_seqs(seen)}")
 

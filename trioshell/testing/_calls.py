@@ -30,6 +30,7 @@ class Call:
         ended: ``seq`` of the newest event when it was answered.
         outcome: How it ended.
         answer: What it returned or raised.
+        final: Nothing can change any more; an unfinished one was forgotten.
     """
 
     op: str
@@ -40,6 +41,7 @@ class Call:
     ended: int | None = None
     outcome: Outcome = "unfinished"
     answer: Any = None
+    final: bool = False
 
     def __str__(self) -> str:
         words = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
@@ -117,12 +119,22 @@ class Recorder:
         call = self._begin("set_timeout", shell.id, {"seconds": seconds})
         self._answer_now(call, lambda: shell.set_timeout(seconds))
 
-    def subscribed(self, since: int | None, began: int) -> list[Event]:
-        """Note a subscription; what it gives is to be appended to the list that is returned."""
-        call = Call("subscribe", None, {"since": since}, _actor(), began)
-        call.answer = seen = list[Event]()
-        self.calls.append(call)
-        return seen
+    def subscribe(self, since: int | None) -> Call:
+        """Note a subscription that begins now; its answer is the list of events it gives.
+
+        Its outcome is to be set to ``"returned"`` when it has come to the end of all events.
+        """
+        call = self._begin("subscribe", None, {"since": since})
+        call.answer = list[Event]()
+        return call
+
+    def give_up(self) -> None:
+        """Nothing will happen any more: whoever has no answer now will never get one.
+
+        The callers may be cancelled then; what is noted of them stays.
+        """
+        for call in self.calls:
+            call.final = True
 
     @property
     def seq(self) -> int:
@@ -156,9 +168,10 @@ class Recorder:
         return answer
 
     def _end(self, call: Call, outcome: Outcome, answer: Any) -> None:
-        call.ended = self.seq
-        call.outcome = outcome
-        call.answer = answer
+        if not call.final:
+            call.ended = self.seq
+            call.outcome = outcome
+            call.answer = answer
 
 
 def _actor() -> str:

@@ -58,6 +58,7 @@ class FakeProcess(Process):
     _scope: trio.CancelScope = attrs.field(
         factory=partial(trio.CancelScope, shield=True), init=False
     )
+    _arrived: int = attrs.field(default=0, init=False)
     _ending: Ending | None = attrs.field(default=None, init=False)
     _reported: trio.Event = attrs.field(factory=trio.Event, init=False)
     _empty: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -210,6 +211,9 @@ class FakeProcess(Process):
             await self._grown.park()
 
     def abandon(self) -> Ending:
+        # Time may pass while this process is held back: nothing may have reached it yet.
+        self._signalled = self._signalled or self.alive
+        self._kill_tree("kill")
         self._give_up()
         assert self._ending is not None
         return self._ending
@@ -266,6 +270,7 @@ class FakeProcess(Process):
     def _store(self, data: bytes) -> None:
         if self._ending is not None:
             return
+        self._arrived += len(data)
         self._capture.write(data)
         self._grown.unpark_all()
         limit = self.spec.output_limit
@@ -348,17 +353,20 @@ class FakeProcess(Process):
     def _ask(self, until: float, by: Sender) -> None:
         """The end of the tree is asked for, or sooner than before."""
         self._signalled = self._signalled or (self.alive and by != "background")
-        if not self._asked and until > trio.current_time():
+        if until <= trio.current_time():
+            self._kill_tree(by)
+            return
+        if not self._asked:
+            self._asked = True
             for name in ("TERM", "CONT"):
                 for member in self.living:
                     self._deliver(member, name, by)
-        self._asked = True
         self._agenda.at(until, partial(self._kill_tree, by))
 
     def _kill_tree(self, by: Sender) -> None:
         if self._killed:
             return
-        self._killed = True
+        self._asked = self._killed = True
         for member in self.living:
             self._deliver(member, "KILL", by)
         self._agenda.later(GIVE_UP, self._give_up)
@@ -384,7 +392,7 @@ class FakeProcess(Process):
             by_itself=self._by_itself,
             size=self._capture.size,
             leftovers=self._leftovers,
-            cut=bool(self.living),
+            cut=bool(self.living) or self._arrived < len(self.owed),
             output_error=self._capture.error,
             trouble=self._trouble,
         )
