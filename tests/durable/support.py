@@ -165,6 +165,7 @@ def bystander() -> Iterator[int]:
     """A process that nobody may touch; checked at the end."""
     process = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
+        wait_until(lambda: _command_line(process.pid))  # it comes a moment after the exec
         yield process.pid
         assert process.poll() is None, "a bystander was signalled"
         state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
