@@ -64,14 +64,27 @@ class FileCapture(Capture):
         """While the shell runs: how to get a descriptor of the file when its path is gone."""
         self._rescue = reopen
 
-    def keep(self, fd: int | None) -> None:
-        """The shell has ended; hold ``fd`` from now on, because the path is gone.
+    def finish(self, size: int, fd: int | None) -> str | None:
+        """The shell has ended.
 
-        A deleted file lives as long as somebody has it open: what was captured stays readable
-        until the shell is deleted (C13).
+        Args:
+            size: Bytes in the file.
+            fd: Held from now on, because the file is not at its path any more. A deleted file
+                lives as long as somebody has it open: what was captured stays readable until the
+                shell is deleted (C13). None: it is at its path.
+
+        Returns:
+            What somebody else has done to the file, or None.
         """
         self._rescue = None
         self._kept = fd
+        self._last_size = size
+        try:
+            with self._open():
+                pass
+        except OutputLostError as error:
+            return str(error)
+        return None if fd is None else f"the capture file {self.path!r} was deleted or replaced"
 
     @property
     def size(self) -> int:
@@ -105,6 +118,7 @@ class FileCapture(Capture):
             self._kept = None
 
     def remove(self) -> None:
+        self._rescue = None
         self.close()
         with contextlib.suppress(OSError):
             os.unlink(self.path)
@@ -113,6 +127,10 @@ class FileCapture(Capture):
     def _open(self) -> Iterator[int]:
         fd, ours = self._descriptor()
         try:
+            # Who cuts a file in place makes later output look as if it were the first, or leaves
+            # zeros where output was. It only ever grows by itself.
+            if os.fstat(fd).st_size < self._last_size:
+                raise OutputLostError(f"the capture file {self.path!r} was cut short")
             yield fd
         finally:
             if ours:

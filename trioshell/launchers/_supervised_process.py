@@ -146,8 +146,8 @@ class SupervisedProcess(Process):
 
     def _ended(self, message: messages.Message) -> None:
         body = message.body
-        if message.fds:
-            self._capture.keep(message.fds[0])
+        trouble = self._capture.finish(body["size"], message.fds[0] if message.fds else None)
+        body["output_error"] = body["output_error"] or trouble
         if not body["kept"]:
             self._let_go(clean=body["clean"])
         self._end(_ending(body))

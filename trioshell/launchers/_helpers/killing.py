@@ -53,17 +53,18 @@ def stop_and_kill(find: Find, until: float) -> None:
     while it changes can lack an entry.
 
     Args:
-        find: Looks at all of it.
+        find: Looks at all of it. What it gives is stopped before it looks further.
         until: A moment of `time.monotonic` at which to kill what is known by then.
     """
     seen: dict[tuple[int, int], procfs.Process] = {}
     clean = 0
     while clean < _CLEAN_PASSES:
-        new = [process for process in find() if process.identity not in seen]
-        for process in new:
-            seen[process.identity] = process
-            send(process, signal.SIGSTOP)
-        clean = 0 if new else clean + 1
+        clean += 1
+        for process in find():
+            if process.identity not in seen:
+                seen[process.identity] = process
+                send(process, signal.SIGSTOP)
+                clean = 0
         if time.monotonic() > until:
             break
     for process in seen.values():

@@ -7,6 +7,10 @@ import time
 
 from . import killing, procfs
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 # Two looks: a list of children that is read while it changes can lack an entry.
 _CLEAN_LOOKS = 2
 _STOPPING = 0.25
@@ -37,17 +41,15 @@ class Orphans:
         if self.ended:
             return
 
-        def find() -> list[procfs.Process]:
-            return self._find(supervisors)
-
-        found = find()
+        found = list(self._find(supervisors))
         self._clean = 0 if found else self._clean + 1
         if self._clean >= _CLEAN_LOOKS:
             self.ended = True
         elif found and time.monotonic() > self._give_up:
             self._refused.update((process.identity, process) for process in found)
         elif found:
-            killing.stop_and_kill(find, time.monotonic() + _STOPPING)
+            until = time.monotonic() + _STOPPING
+            killing.stop_and_kill(lambda: self._find(supervisors), until)
 
     def refused(self) -> list[tuple[int, str]]:
         """Pid and name of those that live and could not be ended."""
@@ -58,10 +60,7 @@ class Orphans:
             if process is not None and process.identity in self._refused and not process.dead
         ]
 
-    def _find(self, supervisors: frozenset[int]) -> list[procfs.Process]:
-        below = procfs.descendants(os.getpid(), skip=supervisors)
-        return [
-            process
-            for process in below
-            if not process.dead and process.identity not in self._refused
-        ]
+    def _find(self, supervisors: frozenset[int]) -> Iterator[procfs.Process]:
+        for process in procfs.descendants(os.getpid(), skip=supervisors):
+            if not process.dead and process.identity not in self._refused:
+                yield process

@@ -18,7 +18,7 @@ class Process:
     within the clock tick in which the first owner started.
     """
 
-    __slots__ = ("dead", "group", "name", "parent", "pid", "session", "start")
+    __slots__ = ("dead", "group", "name", "parent", "pid", "session", "start", "threads")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name stands in parentheses and may contain any byte, also parentheses.
@@ -30,8 +30,9 @@ class Process:
         self.group = int(fields[2])
         self.session = int(fields[3])
         self.start = int(fields[19])  # in clock ticks since boot
+        self.threads = int(fields[17])
         # A first thread that has ended looks like a zombie while other threads live on.
-        self.dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+        self.dead = fields[0] in (b"Z", b"X") and self.threads <= 1
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -69,44 +70,44 @@ def environment(pid: int) -> bytes:
     return _read(f"/proc/{pid}/environ", whole=True)
 
 
-def children(pid: int) -> list[int]:
-    """The children of a process: of all its threads, each of which has its own list."""
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
-    if not _HAS_CHILDREN_FILES:
-        return [process.pid for process in everybody() if process.parent == pid]
-    numbers = b"".join(
-        _read(f"/proc/{pid}/task/{thread}/children", whole=True) for thread in threads
-    )
-    return [int(number) for number in numbers.split()]
-
-
-def descendants(root: int, skip: frozenset[int] = frozenset()) -> list[Process]:
+def descendants(root: int, skip: frozenset[int] = frozenset()) -> Iterator[Process]:
     """Everything below a process that cannot go away by itself: ourselves, or a pinned child.
 
-    Only what is certain to descend from it is returned. A number read from a list of children may
-    be somebody else's a moment later, and so may the number of the parent whose list was read:
+    Only what is certain to descend from it is given. A number read from a list of children may be
+    somebody else's a moment later, and so may the number of the parent whose list was read:
     therefore the child must name the parent, and the parent must still be the one it was *after*
     that. What is missed in this way is found by the next look.
 
+    A process is given before its own children are looked for: if it is stopped at once, it has
+    no more of them then.
+
     Args:
-        root: The process to start from; not part of the answer.
+        root: The process to start from; not given itself.
         skip: Children that are left out together with all below them.
     """
-    found: list[Process] = []
-    parents: list[tuple[int, int]] = [(root, 0)]
-    for pid, start in parents:
-        below = [look(child) for child in children(pid) if child not in skip]
-        family = [child for child in below if child is not None and child.parent == pid]
-        if family and pid != root:
-            parent = look(pid)
-            if parent is None or parent.start != start:
-                continue
-        found += family
-        parents += [child.identity for child in family]
-    return found
+    process = look(root)
+    parents = [] if process is None else [process]
+    for parent in parents:
+        below = [look(pid) for pid in _children(parent) if pid not in skip]
+        family = [child for child in below if child is not None and child.parent == parent.pid]
+        if family and _is_still(parent):
+            yield from family
+            parents += family
+
+
+def _is_still(process: Process) -> bool:
+    now = look(process.pid)
+    return now is not None and now.start == process.start
+
+
+def _children(process: Process) -> list[int]:
+    """The children of a process: of all its threads, each of which has its own list."""
+    if not _HAS_CHILDREN_FILES:
+        return [each.pid for each in everybody() if each.parent == process.pid]
+    tasks = f"/proc/{process.pid}/task"
+    threads = [str(process.pid)] if process.threads == 1 else _list(tasks)
+    numbers = b"".join(_read(f"{tasks}/{thread}/children", whole=True) for thread in threads)
+    return [int(number) for number in numbers.split()]
 
 
 class OwnChildren:
@@ -119,7 +120,7 @@ class OwnChildren:
 
     def get(self) -> list[int]:
         if self._fd == -1:
-            return children(os.getpid())
+            return [each.pid for each in everybody() if each.parent == os.getpid()]
         return [int(number) for number in _read_on(self._fd).split()]
 
     def close(self) -> None:
@@ -129,6 +130,13 @@ class OwnChildren:
 
 # A kernel built without CONFIG_PROC_CHILDREN lacks them; then all of /proc is looked through.
 _HAS_CHILDREN_FILES = os.path.exists("/proc/thread-self/children")
+
+
+def _list(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
 
 
 def _read(path: str, *, whole: bool = False) -> bytes:

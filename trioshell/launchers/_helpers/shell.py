@@ -33,9 +33,11 @@ RUNNING, SETTLING, ASKED, KILLING = range(4)
 
 # What a leader leaves behind may be about to end by itself: `> >(tee log)`, a pipeline's tail.
 _SETTLE = 0.05
-# How often SIGKILL is repeated, and for how long. Who lives then may not be signalled by us.
+# How often SIGKILL is repeated, and for how long at most: as long as processes die of it, and a
+# second without a death. Who lives then may not be signalled by us.
 _REPEAT = 0.01
-_GIVE_UP = 1.0
+_NO_DEATH = 1.0
+_GIVE_UP = 5.0
 
 
 class Shell:
@@ -72,6 +74,8 @@ class Shell:
         self._file = spawn.fds[0]
         self._identity = _identity(os.fstat(self._file))
         self._stage = RUNNING
+        self._deaths = 0
+        self._patience = math.inf
         self._give_up = math.inf
         self._watched = math.inf
         self._drained = False
@@ -148,12 +152,13 @@ class Shell:
             self._ask(now + self._request["grace"])
         elif self._stage == ASKED:
             self._stage = KILLING
+            self._patience = now + _NO_DEATH
             self._give_up = now + _GIVE_UP
             self._kill()
-        elif now < self._give_up:
-            self._kill()
-        else:
+        elif self._is_hopeless(now):
             self._end()
+        else:
+            self._kill()
 
     def _ask(self, until: float) -> None:
         self._stage = ASKED
@@ -161,6 +166,12 @@ class Shell:
         if until > time.monotonic():
             hang_up = [signal.SIGHUP] if self._request["terminal"] else []
             self.tree.ask(*hang_up, signal.SIGTERM, signal.SIGCONT)
+
+    def _is_hopeless(self, now: float) -> bool:
+        if self.tree.deaths > self._deaths:
+            self._deaths = self.tree.deaths
+            self._patience = now + _NO_DEATH
+        return now > min(self._patience, self._give_up)
 
     def _kill(self) -> None:
         self.tree.kill()

@@ -17,6 +17,7 @@ LARGEST_STEP = 1 << 20
 _COPY = 1 << 16
 _SPLICE = 0x01 | 0x02  # SPLICE_F_MOVE, SPLICE_F_NONBLOCK
 _BLOCK = 4096
+_LOST = "output was lost from here on"
 
 
 class Store:
@@ -45,6 +46,9 @@ class Store:
             BlockingIOError: Nothing is there.
             OSError: EIO: ``source`` is a terminal whose other side is closed.
         """
+        if self._storing and os.fstat(self._file).st_size < self.size:
+            # A write at our offset would fill with zeros what somebody else has cut.
+            self.stop(f"{_LOST}: the capture file was cut short")
         if not self._storing:
             return self._discard(source, count)
         moved = self._move(source, count)
@@ -104,24 +108,31 @@ class LimitedStore(Store):
 
     The file keeps its length and so every byte its offset; the blocks between head and tail are
     given back. Only whole blocks are: a part of a block would turn into zeros that look like
-    output. So slightly more than the limit stays, and never more than `_SLACK` above it.
+    output. So slightly more than the limit stays, and on the way up to 64 KiB more (1 MiB with
+    large limits or blocks): giving back little by little costs time.
     """
-
-    _SLACK = 1 << 20
-    _STEP = 1 << 18
 
     def __init__(self, file: int, null: int, limit: int) -> None:
         super().__init__(file, null)
         self._limit = limit
         self._block = min(max(_BLOCK, os.fstat(file).st_blksize), _COPY)
+        slack = min(max(1 << 16, limit // 16, 8 * self._block), 1 << 20)
+        # Whole blocks alone are given back, at both ends of the hole, and the last one is begun.
+        self._most = limit + slack - 3 * self._block
         self._hole_start = self._hole_end = _round_up(limit // 2, self._block)
 
     def take(self, source: int, count: int) -> int:
-        moved = super().take(source, min(count, self._STEP))
-        stored = self.size - (self._hole_end - self._hole_start)
-        if stored > self._limit + self._SLACK - self._STEP:
+        if not self._storing:
+            return super().take(source, count)
+        moved = super().take(source, min(count, self._room))
+        if self._room < (self._most - self._limit) // 4:
             self.trim()
         return moved
+
+    @property
+    def _room(self) -> int:
+        """Bytes that may be stored before the next trim."""
+        return self._most - self.size + self._hole_end - self._hole_start
 
     def trim(self) -> None:
         end = (self.size - self._limit + self._limit // 2) // self._block * self._block
@@ -144,4 +155,4 @@ def _round_up(size: int, block: int) -> int:
 
 
 def _words(error: OSError) -> str:
-    return f"output was lost from here on: {error.strerror}"
+    return f"{_LOST}: {error.strerror}"

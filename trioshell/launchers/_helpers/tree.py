@@ -8,6 +8,10 @@ import time
 
 from . import killing, procfs
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _STOPPING = 0.5
 _CORE = 0x80  # in a wait status: a core was dumped
 
@@ -33,6 +37,7 @@ class Tree:
         self.leader_ended = False
         self.empty = False
         self.status: int | None = None
+        self.deaths = 0
         self.user = 0.0
         self.system = 0.0
         self.max_rss = 0
@@ -110,9 +115,9 @@ class Tree:
             return
         killing.stop_and_kill(self.alive, time.monotonic() + _STOPPING)
 
-    def alive(self) -> list[procfs.Process]:
+    def alive(self) -> Iterator[procfs.Process]:
         """Everybody who is not dead, as far as one look can tell."""
-        return [process for process in procfs.descendants(os.getpid()) if not process.dead]
+        return (process for process in procfs.descendants(os.getpid()) if not process.dead)
 
     def _note_end(self, status: int) -> None:
         if not self.leader_ended and self._polite is not None:
@@ -135,6 +140,7 @@ class Tree:
             return True
         if dead == 0:
             return False
+        self.deaths += 1
         self.user += usage.ru_utime
         self.system += usage.ru_stime
         self.max_rss = max(self.max_rss, usage.ru_maxrss * 1024)
