@@ -62,21 +62,20 @@ class Leftover:
         return attrs.asdict(self)
 
 
+def _terminal_size(pty: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"Pty {attribute.name} must be an int, not {value!r}")
+    if not 1 <= value <= 65535:
+        raise ValueError(f"Pty {attribute.name} must be between 1 and 65535, not {value!r}")
+
+
 @final
 @attrs.frozen
 class Pty:
     """A terminal of this size (in characters) as stdin, stdout and stderr of a shell."""
 
-    rows: int = attrs.field(default=24)
-    columns: int = attrs.field(default=80)
-
-    @rows.validator
-    @columns.validator
-    def _check(self, attribute: attrs.Attribute[int], value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"Pty {attribute.name} must be an int, not {value!r}")
-        if not 1 <= value <= 65535:
-            raise ValueError(f"Pty {attribute.name} must be between 1 and 65535, not {value!r}")
+    rows: int = attrs.field(default=24, validator=_terminal_size)
+    columns: int = attrs.field(default=80, validator=_terminal_size)
 
 
 @final

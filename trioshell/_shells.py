@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Any, Final, NoReturn, final, get_args
@@ -313,7 +313,7 @@ async def open_shells(
     limiter: trio.CapacityLimiter | None = None,
     observers: Sequence[Observer] = (),
     launcher: Launcher | None = None,
-) -> AsyncIterator[Shells]:
+) -> AsyncGenerator[Shells]:
     """Open a scope for shells: ``async with open_shells() as shells: ...``.
 
     Leaving it, however, kills all running shells at once, publishes their `Exited`, deletes what

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Final
 
 import attrs
@@ -149,7 +149,7 @@ def _give_up(process: Process) -> Ending:
 
 
 @contextlib.contextmanager
-def _ended_by_cancellation() -> Iterator[None]:
+def _ended_by_cancellation() -> Generator[None]:
     """Go on when the scope around all shells is cancelled: for a shell that is a kill.
 
     The exception is not passed on, because there is work to do under a shield of its own. It is
