@@ -30,10 +30,8 @@ async def test_follow_gives_output_as_it_comes(autojump_clock: trio.testing.Mock
     async with open_shells(launcher=FakeLauncher(TICKS)) as shells:
         shell = await shells.create("ticks")
         start = trio.current_time()
-        got = []
         async with shell.follow() as stream:
-            async for data in stream:
-                got.append((data, trio.current_time() - start))
+            got = [(data, trio.current_time() - start) async for data in stream]
     assert got == [(b"one\n", 0.0), (b"two\n", 1.0), (b"three", 2.0)]
 
 

@@ -62,7 +62,7 @@ class Leftover:
         return attrs.asdict(self)
 
 
-def _terminal_size(pty: object, attribute: attrs.Attribute[int], value: int) -> None:
+def _terminal_size(_: object, attribute: attrs.Attribute[int], value: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"Pty {attribute.name} must be an int, not {value!r}")
     if not 1 <= value <= 65535:
