@@ -152,7 +152,9 @@ class _Former:
 
 def _capture(record: Record) -> FileCapture:
     assert record.info.file is not None
-    return FileCapture(record.info.file, sparse=record.output_limit is not None)
+    return FileCapture(
+        record.info.file, sparse=record.output_limit is not None, last_size=record.info.size
+    )
 
 
 def _report_trouble(record: Record, remains: Remains) -> None:

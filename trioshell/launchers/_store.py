@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Self
 
@@ -52,6 +53,7 @@ class Store:
         if self.final or self.error is not None:
             return
         try:
+            self._check_length()
             while data:
                 written = os.write(self._fd, data)
                 self.size += written
@@ -73,19 +75,26 @@ class Store:
         self.final = True
         if self._in_place():
             os.close(self._fd)
-            self.capture.keep(None)
+            trouble = self.capture.finish(self.size, None)
         else:
-            # A deleted file lives as long as it is open, so the output can still be read.
-            self.error = self.error or f"the capture file {self.capture.path!r} was deleted"
-            self.capture.keep(self._fd)
+            trouble = self.capture.finish(self.size, self._fd)
+        self.error = self.error or trouble
         self._growth.unpark_all()
 
     def discard(self) -> None:
         """The command was never started: leave nothing."""
         self.final = True
         os.close(self._fd)
-        self.capture.keep(None)
         self.capture.remove()
+
+    def _check_length(self) -> None:
+        """Notice a file that somebody else has cut: a write at our offset would fill it with zeros.
+
+        Raises:
+            OSError: It is not as long as we made it.
+        """
+        if os.fstat(self._fd).st_size < self.size:
+            raise OSError(errno.EIO, "the capture file was cut short")
 
     def _reopen(self) -> int | None:
         try:
