@@ -130,7 +130,7 @@ class Shell:
 
     def close(self) -> None:
         self.pump.close()
-        os.close(self._file)
+        self._close_file()
 
     def _leader_ended(self) -> None:
         self._note_end()
@@ -221,12 +221,19 @@ class Shell:
             "trouble": self._trouble,
         }
         fds = [] if self._has_path() else [self._file]
+        if self.done and not fds:
+            self._close_file()  # or deleting the file would not give its space back at once
         self._say(messages.ENDED, body, fds)
         self.pump.store.stop()
 
+    def _close_file(self) -> None:
+        if self._file != -1:
+            os.close(self._file)
+            self._file = -1
+
     def _has_path(self) -> bool:
         try:
-            return _identity(os.stat(self._request["path"])) == self._identity
+            return _identity(os.lstat(self._request["path"])) == self._identity
         except OSError:
             return False
 
