@@ -125,7 +125,7 @@ class FakeLauncher(Launcher):
         await trio.sleep(script.spawn_time)
         if error := script.error(command):
             raise error
-        process = FakeProcess(spec, script, command, self._pids)
+        process = FakeProcess(spec, script, command, self._pids, self._nursery.start_soon)
         self.processes.append(process)
         self._nursery.start_soon(process.run, name=f"process {process.pid} {command}")
         self._launched.unpark_all()

@@ -1,4 +1,4 @@
-"""`FakeProcess`: a tree of processes that happens on trio's clock only."""
+"""`FakeProcess`: a tree of processes that happens on trio's clock only, looked after."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ._agenda import Agenda
 from ._member import Member, Sender, Sent
 from ._memory import FakeStdin, MemoryCapture
 from ._script import Script
-from ._signals import HARMLESS, STOPPING, signal_name, signal_number
+from ._signals import signal_name, signal_number
+from ._tree import Tree
 
 # As the launchers of real processes do. What outlives the leader may be about to end by itself:
 SETTLE: Final = 0.05
@@ -36,7 +37,6 @@ class FakeProcess(Process):
         spec: As the launcher got it.
         script: What the leader does.
         command: The command as one text.
-        members: The leader, then its descendants.
         emitted: All that the tree has written.
         owed: The part of it that the capture has to hold at the end (C4).
         sizes: Of its terminal, the newest last.
@@ -46,12 +46,12 @@ class FakeProcess(Process):
     script: Script
     command: str
     _pids: Iterator[int]
-    members: list[Member] = attrs.field(factory=list, init=False)
+    _start_soon: Callable[..., None]
     emitted: bytearray = attrs.field(factory=bytearray, init=False)
     owed: bytearray = attrs.field(factory=bytearray, init=False)
     sizes: list[Pty] = attrs.field(factory=list, init=False)
+    _tree: Tree = attrs.field(init=False)
     _capture: MemoryCapture = attrs.field(init=False)
-    _stdin: FakeStdin = attrs.field(init=False)
     _agenda: Agenda = attrs.field(factory=Agenda, init=False)
     _grown: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
     # Shielded: the end of a task in the program under test does not end a process.
@@ -72,14 +72,14 @@ class FakeProcess(Process):
 
     def __attrs_post_init__(self) -> None:
         self._capture = MemoryCapture(self.spec.output_limit, self.script.capacity)
-        self._stdin = FakeStdin(self._plan_reading)
+        self._tree = Tree(self.script, self._agenda, self._printed, self._ended, self._pids)
+        self._tree.start(self.script, self.command)
         if self.spec.pty is not None:
             self.sizes.append(self.spec.pty)
-        self._start(self.script, self.command)
         if self.script.helper_death is not None:
             self._agenda.later(self.script.helper_death, self._helper_dies)
         if not self._has_stdin_stream:
-            self._stdin.feed(self.spec.stdin if isinstance(self.spec.stdin, bytes) else b"")
+            self._tree.stdin.feed(self.spec.stdin if isinstance(self.spec.stdin, bytes) else b"")
 
     def __repr__(self) -> str:
         state = "alive" if self.alive else f"ended {self.returncode}"
@@ -88,14 +88,19 @@ class FakeProcess(Process):
     # The truth about it.
 
     @property
+    def members(self) -> list[Member]:
+        """The leader, then its descendants."""
+        return self._tree.members
+
+    @property
     def leader(self) -> Member:
         """The process that was started."""
-        return self.members[0]
+        return self._tree.leader
 
     @property
     def living(self) -> list[Member]:
         """The processes of the tree that have not ended."""
-        return [member for member in self.members if member.alive]
+        return self._tree.living
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -105,7 +110,7 @@ class FakeProcess(Process):
     @property
     def received(self) -> bytes:
         """What was sent to its standard input."""
-        return bytes(self._stdin.received)
+        return bytes(self._tree.stdin.received)
 
     @property
     def alive(self) -> bool:
@@ -146,7 +151,7 @@ class FakeProcess(Process):
             RuntimeError: It has ended.
         """
         self._check_alive()
-        self._print(self.leader, data)
+        self._tree.print(self.leader, data)
 
     def exits(self, code: int = 0) -> None:
         """Let the leader exit by itself.
@@ -155,7 +160,7 @@ class FakeProcess(Process):
             RuntimeError: It has ended.
         """
         self._check_alive()
-        self._end(self.leader, code)
+        self._tree.end(self.leader, code)
 
     def dies(self, sig: int | str) -> None:
         """Let the leader die by a signal that the library did not send.
@@ -165,7 +170,7 @@ class FakeProcess(Process):
         """
         self._check_alive()
         name = signal_name(sig)
-        self._end(self.leader, -signal_number(name), name)
+        self._tree.end(self.leader, -signal_number(name), name)
 
     # The seam.
 
@@ -179,7 +184,7 @@ class FakeProcess(Process):
 
     @property
     def stdin(self) -> FakeStdin | None:
-        return self._stdin if self._has_stdin_stream else None
+        return self._tree.stdin if self._has_stdin_stream else None
 
     async def wait(self) -> Ending:
         await self._reported.wait()
@@ -191,12 +196,11 @@ class FakeProcess(Process):
 
     def kill(self, grace: float) -> None:
         if self.living:
-            # In a step of its own: until the signal arrives, the leader may end by itself.
-            self._agenda.later(0, partial(self._ask, trio.current_time() + grace, "kill"))
+            self._send(partial(self._ask, trio.current_time() + grace, "kill"))
 
     def send_signal(self, number: int) -> None:
         if self.alive:
-            self._agenda.later(0, partial(self._signal_group, signal_name(number)))
+            self._send(partial(self._tree.signal_group, signal_name(number)))
 
     def resize(self, size: Pty) -> None:
         self.sizes.append(size)
@@ -232,40 +236,22 @@ class FakeProcess(Process):
         """The launcher is left: nothing happens any more, whatever lives."""
         self._scope.cancel()
 
-    # What happens in the tree.
+    # What the tree does.
 
-    def _start(self, script: Script, name: str) -> None:
-        member = Member(next(self._pids), name, script, trio.current_time())
-        self.members.append(member)
-        delay = 0.0
-        for printing in script.output:
-            delay += printing.after
-            for index, chunk in enumerate(printing.chunks):
-                delay += printing.every if index else 0.0
-                self._agenda.later(delay, partial(self._print, member, chunk))
-        if script.returncode is not None and not script.echo:
-            self._agenda.later(delay + script.after, partial(self._end_as_scripted, member))
-        for index, descendant in enumerate(script.descendants, 1):
-            self._start(descendant, f"{name} / descendant {index}")
-
-    def _print(self, member: Member, data: bytes) -> None:
-        if not member.alive:
-            return
+    def _printed(self, data: bytes) -> None:
         self.emitted += data
-        if self._is_captured:
-            self.owed += data
-            self._after_lag(partial(self._store, data))
+        if not self._is_captured:
+            return
+        self.owed += data
+        if self.script.lag:
+            self._agenda.later(self.script.lag, partial(self._store, data))
+        else:
+            self._store(data)
 
     @property
     def _is_captured(self) -> bool:
         kept = self.spec.background == "keep" and not self.alive
         return self._ending is None and not kept
-
-    def _after_lag(self, action: Callable[[], object]) -> None:
-        if self.script.lag:
-            self._agenda.later(self.script.lag, action)
-        else:
-            action()
 
     def _store(self, data: bytes) -> None:
         if self._ending is not None:
@@ -279,28 +265,7 @@ class FakeProcess(Process):
             self._trouble = f"output limit of {limit} bytes reached"
             self._ask(trio.current_time() + self.spec.grace, "limit")
 
-    def _plan_reading(self) -> None:
-        self._agenda.later(0, self._read_stdin)
-
-    def _read_stdin(self) -> None:
-        if not (self.alive and self.script.echo):
-            return
-        if data := self._stdin.read():
-            self._print(self.leader, data)
-        if self._stdin.closed:
-            self._end_as_scripted(self.leader)
-
-    def _end_as_scripted(self, member: Member) -> None:
-        code = member.script.returncode
-        assert code is not None
-        self._end(member, code, signal_name(-code) if code < 0 else None)
-
-    def _end(self, member: Member, code: int, ended_by: str | None = None) -> None:
-        if not member.alive:
-            return
-        member.returncode = code
-        member.ended_by = ended_by
-        member.ended_at = trio.current_time()
+    def _ended(self, member: Member) -> None:
         if member is self.leader:
             self._leader_ended()
         if not self.living:
@@ -308,7 +273,6 @@ class FakeProcess(Process):
 
     def _leader_ended(self) -> None:
         self._by_itself = not self._signalled
-        self._stdin.hang_up()
         if self.spec.background == "keep":
             self._agenda.later(self.script.lag, self._report)
         elif self.spec.background == "kill" and self.living:
@@ -318,33 +282,11 @@ class FakeProcess(Process):
         self._report()
         self._empty.set()
 
-    # What reaches it from outside.
+    # What is done to it.
 
-    def _signal_group(self, name: str) -> None:
-        for member in self.living if self.alive else ():
-            if member is self.leader or not member.script.escaped:
-                self._deliver(member, name, "send_signal")
-
-    def _deliver(self, member: Member, name: str, by: Sender) -> None:
-        if not member.alive:
-            return
-        member.signals.append(Sent(name, trio.current_time(), by))
-        reaction = member.script.reaction(name)
-        end = partial(self._end, member, ended_by=name)
-        if name == "KILL":
-            self._die_of_kill(member)
-        elif reaction is None:
-            if name not in HARMLESS | STOPPING:
-                end(-signal_number(name))
-        elif reaction.code is not None:
-            self._agenda.later(reaction.after, partial(end, reaction.code))
-
-    def _die_of_kill(self, member: Member) -> None:
-        end = partial(self._end, member, -signal_number("KILL"), "KILL")
-        if member.script.unkillable_for:
-            self._agenda.later(member.script.unkillable_for, end)
-        else:
-            end()
+    def _send(self, action: Callable[[], object]) -> None:
+        # In a task of its own: until the signal arrives the leader may end by itself, or may not.
+        self._start_soon(_courier, action, name=f"signal to process {self.pid}")
 
     def _end_leftovers(self) -> None:
         if not self._asked:
@@ -360,7 +302,7 @@ class FakeProcess(Process):
             self._asked = True
             for name in ("TERM", "CONT"):
                 for member in self.living:
-                    self._deliver(member, name, by)
+                    self._tree.deliver(member, name, by)
         self._agenda.at(until, partial(self._kill_tree, by))
 
     def _kill_tree(self, by: Sender) -> None:
@@ -368,7 +310,7 @@ class FakeProcess(Process):
             return
         self._asked = self._killed = True
         for member in self.living:
-            self._deliver(member, "KILL", by)
+            self._tree.deliver(member, "KILL", by)
         self._agenda.later(GIVE_UP, self._give_up)
 
     def _helper_dies(self) -> None:
@@ -380,7 +322,7 @@ class FakeProcess(Process):
     # What is told.
 
     def _give_up(self) -> None:
-        self._leftovers = tuple(Leftover(m.pid, m.name) for m in self.living)
+        self._leftovers = tuple(Leftover(member.pid, member.name) for member in self.living)
         self._report()
         self._empty.set()
 
@@ -406,3 +348,9 @@ class FakeProcess(Process):
     def _check_alive(self) -> None:
         if not self.alive:
             raise RuntimeError(f"{self!r} has ended: it can do nothing more")
+
+
+@trio.lowlevel.enable_ki_protection
+async def _courier(action: Callable[[], object]) -> None:
+    await trio.lowlevel.cancel_shielded_checkpoint()
+    action()
