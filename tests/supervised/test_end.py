@@ -50,7 +50,7 @@ async def test_poll_sees_an_end_that_was_reported(start: Start) -> None:
     ending = None
     while ending is None:  # nothing awaits: a host that does not run its loop
         ending = process.poll()
-        time.sleep(0.001)  # noqa: ASYNC251
+        time.sleep(0.001)
     assert ending.returncode == 7
     process.kill(0)
     assert await process.wait() == ending

@@ -28,9 +28,7 @@ _FAREWELL = 3.0
 
 # Faults must end a process, and SIGCHLD is what we live by. Everything else is ignored, so that a
 # terminal, or a command such as `pkill -u me`, does not take the helpers along.
-_NOT_IGNORED = {
-    signal.SIGKILL,
-    signal.SIGSTOP,
+_DEFAULTS = {
     signal.SIGCONT,
     signal.SIGCHLD,
     signal.SIGSEGV,
@@ -211,10 +209,10 @@ def _take_over_descriptors() -> tuple[socket.socket, int]:
 
 
 def _prepare() -> None:
-    # An ignored signal stays ignored in a program that is started, so nothing of what the host
-    # ignored may stay: commands get the defaults by being told so, see `kernel.spawn`.
-    for number in signal.valid_signals() - _NOT_IGNORED:
-        signal.signal(number, signal.SIG_IGN)
+    # Whatever the host ignores is ignored here, too: SIGCHLD for example, and then the kernel
+    # would not leave us any exit status.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL if number in _DEFAULTS else signal.SIG_IGN)
     kernel.become_subreaper()
     kernel.set_name(NAME)
     gc.disable()  # it writes to everything it looks at, so that nothing would stay shared
