@@ -93,6 +93,7 @@ class Entry:
         if killed:
             self.scope.cancel()
 
+    @trio.lowlevel.enable_ki_protection  # called by any task: claimed is also begun
     def request_end(self, *, grace: float | None = None, removal: bool = False) -> None:
         """Have the shell's task end the tree, or hasten that (C6); nothing once all is gone.
 

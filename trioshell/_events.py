@@ -174,8 +174,9 @@ class Log:
 def _notify(observer: Observer, event: Event) -> None:
     try:
         observer(event)
-    except Exception as error:  # noqa: BLE001
+    except BaseException as error:  # noqa: BLE001
         # Publication is one step with the change it tells of (C5): nothing may break out of it.
+        # Not even sys.exit(). Ctrl+C is held back here, so this loses none.
         report(f"the observer {observer!r} raised {error!r} at {event.type} {event.id}")
 
 

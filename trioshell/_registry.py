@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 import attrs
+import trio
 
 from ._entry import Entry
 from ._events import Log, Reason
@@ -157,6 +158,7 @@ class Registry:
         """Retain a former shell that has ended. Called in the order of their ends."""
         self._retain(entry)
 
+    @trio.lowlevel.enable_ki_protection  # called by any task: Ctrl+C must not divide the step
     def delete(self, entry: Entry, reason: Reason) -> None:
         """Forget an ended shell and its output; nothing if that was done before."""
         if not entry.life.delete():
@@ -170,6 +172,7 @@ class Registry:
         self.ledger.forget(entry.id)
         self.log.deleted(entry.info, time=time.time(), reason=reason)
 
+    @trio.lowlevel.enable_ki_protection
     def close(self) -> None:
         """The scope is over: delete what it owns, and end the subscriptions (C9)."""
         for entry in tuple(self._retained.values()):

@@ -360,7 +360,8 @@ async def open_shells(
         registry = Registry(retain, log, home.ledger, retain_bytes)
         ids = Ids()
         failure: BaseException | None = None
-        with closing(home), trio.CancelScope() as leaving:
+        # However the wait for the shells ends, also by another Ctrl+C: the registry is closed.
+        with closing(home), closing(registry), trio.CancelScope() as leaving:
             if isinstance(home.ledger, DurableLedger):
                 await recover(home.ledger, registry, ids)
             async with trio.open_nursery() as nursery:
@@ -381,7 +382,6 @@ async def open_shells(
                 shells._close()
                 leaving.shield = True
                 leaving.deadline = trio.current_time() + shells._longest_grace + _LEAVE
-            registry.close()
     if failure is not None:
         raise failure
 

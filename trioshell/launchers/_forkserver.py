@@ -160,9 +160,11 @@ class ForkServer:
         """End it, and wait for that, about a second at most. Cancellation does not hinder it."""
         with contextlib.suppress(OSError):
             self._channel.sock.shutdown(socket.SHUT_RDWR)
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + _END):
-            await trio.lowlevel.wait_readable(self._pidfd)
-        self.kill()
+        try:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _END):
+                await trio.lowlevel.wait_readable(self._pidfd)
+        finally:
+            self.kill()
 
     def kill(self) -> None:
         """End it now, if it has not ended, and free what is held for it."""

@@ -81,16 +81,18 @@ class SupervisedLauncher(Launcher):
     ) -> None:
         links = self._idle + self._leaving
         self._idle, self._leaving = [], []
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING):
+        server, self._server = self._server, None
+        try:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING):
+                for link in links:
+                    link.let_go()
+                for link in links:
+                    await link.wait_gone()
+        finally:  # a shield keeps out cancellation, but not Ctrl+C, which comes to the main task
             for link in links:
-                link.let_go()
-            for link in links:
-                await link.wait_gone()
-        for link in links:
-            link.close()
-        if self._server is not None:
-            server, self._server = self._server, None
-            await server.close()
+                link.close()
+            if server is not None:
+                await server.close()
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def prepare(self) -> None:
