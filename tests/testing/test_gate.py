@@ -482,6 +482,7 @@ def test_hang_is_raised_even_if_the_program_swallows_it() -> None:
         run(main)
 
 
+@pytest.mark.slow
 def test_hang_swallowed_for_ever_still_ends_the_run() -> None:
     """In a process of its own: trio abandons its coroutines, which complain when collected."""
     program = """if True:

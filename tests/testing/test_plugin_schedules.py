@@ -32,6 +32,9 @@ COUNTER = """
         assert counter.value == 2
 """
 
+# One of the two takes a step between those of the other.
+MEETING = r"(?:left#\d > (?:\([^)]*\) > )*right#\d|right#\d > (?:\([^)]*\) > )*left#\d)"
+
 
 class Suite:
     """A test suite of a user, with the plugin and pytest-trio."""
@@ -114,8 +117,8 @@ def test_failure_is_explained_and_can_be_repeated(suite: Suite) -> None:
     failed = result.parseoutcomes()["failed"]
     assert 1 < failed < 20
     output = result.stdout.str()
-    explained = re.findall(r"^(Schedule\.\w+\(.*\)): .*left#\d > right#\d", output, re.MULTILINE)
-    assert len(explained) >= failed // 2
+    explained = re.findall(rf"^(Schedule\.\w+\(.*\)): .*{MEETING}", output, re.MULTILINE)
+    assert len(explained) == failed
     repeat = re.search(r"^repeat: pytest '(.*)' --schedule '(.*)'$", output, re.MULTILINE)
     assert repeat is not None
     suite.output(repeat[1], "--schedule", repeat[2], failed=1)
@@ -221,6 +224,7 @@ def test_racy_does_not_go_with_given(suite: Suite) -> None:
     assert "racy does not go with @given: draw from schedules() instead" in output
 
 
+@pytest.mark.slow
 def test_drawn_schedules_need_no_plugin(suite: Suite) -> None:
     """pytest-trio installs a drawn schedule as it is; the order is part of the report."""
     suite.write("""
@@ -235,7 +239,7 @@ def test_drawn_schedules_need_no_plugin(suite: Suite) -> None:
     literal = re.search(r"schedule=(Schedule\.\w+\(.*\)),", output)
     assert literal is not None
     (explanation,) = [line for line in output.splitlines() if f"{literal[1]}: " in line]
-    assert "left#2 > right#3" in explanation
+    assert re.search(MEETING, explanation)
     assert "<test 'test_count'>#1" in explanation
 
 
@@ -268,6 +272,7 @@ def test_order_is_the_same_with_several_fixtures_each_time(suite: Suite) -> None
     assert len(traces) == 1
 
 
+@pytest.mark.slow
 def test_plugin_works_without_pytest_trio(suite: Suite) -> None:
     suite.pytester.makeini("[pytest]\naddopts = -p no:trio\nfilterwarnings = error\n")
     suite.write("""

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._schedule import Schedule
+from ._schedule import RANGES, RANKS, Schedule
 from ._selftest import verdict
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-
-# Decisions to deviate at, as ranges to draw from: short programs never get to the later ones.
-_DECISIONS = (8, 40, 300)
-_RANKS = 7
 
 
 def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[Schedule]:
@@ -34,7 +30,7 @@ def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[
     except ImportError as error:
         raise ImportError("schedules() needs Hypothesis: install trioshell[testing]") from error
 
-    decisions = st.one_of([st.integers(0, last) for last in _DECISIONS])
+    decisions = st.one_of([st.integers(0, last) for last in RANGES])
 
     def ranked(order: list[int], demote: list[int], clock: int | None) -> Schedule:
         return Schedule.priorities(
@@ -49,9 +45,9 @@ def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[
 
     priorities = st.builds(
         ranked,
-        st.lists(st.integers(0, _RANKS), max_size=8),
+        st.lists(st.integers(0, RANKS - 1), max_size=8),
         st.lists(decisions, max_size=3, unique=True),
-        st.none() | st.integers(0, _RANKS),
+        st.none() | st.integers(0, RANKS - 1),
     )
     walks = st.builds(walked, st.integers(0, 2**16), st.booleans())
     holds = st.builds(
