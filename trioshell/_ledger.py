@@ -335,13 +335,16 @@ def _read(path: str) -> bytes:
         fd = os.open(path, _READ)
     except OSError as error:
         raise RecordError(f"it cannot be read ({error.strerror})") from error
-    with open(fd, "rb") as file:
+    try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise RecordError("it is no regular file")
         if status.st_size > MAX_SIZE:
             raise RecordError(f"it has {status.st_size} bytes, more than {MAX_SIZE}")
-        return file.read()
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(fd)
 
 
 def _recognise(info: ShellInfo) -> tuple[Identity | None, Identity | None]:

@@ -246,14 +246,13 @@ def _command(raw: Any) -> Command:
 
 
 def _argument(raw: Any) -> Argument:
-    if isinstance(raw, str):
-        return raw
-    ((kind, text),) = raw.items()
-    if kind == "bytes":
-        encoded: bytes = text.encode("utf-8", "surrogateescape")
-        return encoded
-    if kind == "path":
-        return pathlib.Path(text)
+    match raw:
+        case str():
+            return raw
+        case {"bytes": str(text)} if len(raw) == 1:
+            return text.encode("utf-8", "surrogateescape")
+        case {"path": str(text)} if len(raw) == 1:
+            return pathlib.Path(text)
     raise ValueError(f"argument {raw!r}")
 
 

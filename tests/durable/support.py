@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Self
@@ -122,7 +123,7 @@ class Host:
             _signal(process, signal.SIGKILL)
         self.close()
         for process in stopped.values():
-            wait_until(lambda process=process: is_gone(process))
+            wait_until(partial(is_gone, process))
 
     def finish(self) -> None:
         """Wait for an end that it comes to by itself, and that must be a good one."""

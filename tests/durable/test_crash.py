@@ -318,9 +318,7 @@ trio.run(main)
 
 @rounds(ci=5, full=100)
 @every_launcher
-async def test_crash_at_any_moment(
-    launcher: str, rounds: int, directory: Path, tag: str
-) -> None:
+async def test_crash_at_any_moment(launcher: str, rounds: int, directory: Path, tag: str) -> None:
     """Host and helpers at one stroke, again and again on one directory."""
     draw = random.Random()
     seed = draw.randrange(10**6)
