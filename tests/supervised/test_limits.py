@@ -1,0 +1,220 @@
+"""Output beyond what the disk, or the limit, takes (C13)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.direct.rig import Start, run
+from trioshell._exceptions import SpawnError
+from trioshell.launchers import Process
+from trioshell.launchers._helpers import kernel, storing
+
+SLACK = 1 << 20
+
+
+def disk(process: Process) -> int:
+    return os.stat(process.capture.path).st_blocks * 512  # type: ignore[attr-defined]
+
+
+def stream(process: Process) -> bytes:
+    """Everything with its gap, the way a reader of pages sees it."""
+    data = b""
+    while len(data) < process.capture.size:
+        part = process.capture.read(len(data), 1 << 20)
+        gap = process.capture.gap(len(data))
+        assert bool(part) != bool(gap)
+        data += part or b"?" * gap
+    return data
+
+
+NUMBERED = "import os\nfor n in range({0}): os.write(1, b'%07d\\n' % n * 64)"
+
+
+def numbered(records: int) -> tuple[tuple[str, ...], bytes]:
+    command = (sys.executable, "-I", "-S", "-c", NUMBERED.format(records))
+    return command, b"".join(b"%07d\n" % number * 64 for number in range(records))
+
+
+@pytest.mark.parametrize("limit", [1, 4_096, 100_000, 1_000_000])
+async def test_head_and_tail_stay(start: Start, limit: int) -> None:
+    """Cursors stay absolute, what is missing is one gap, and it is where it should be."""
+    command, written = numbered(10_000)
+    process = await start(command, output_limit=limit)
+    ending = await process.wait()
+    seen = stream(process)
+    missing = seen.count(b"?")
+    assert ending.size == len(seen) == len(written) == 5_120_000
+    assert seen.replace(b"?", b"") == written[: seen.find(b"?")] + written[seen.rfind(b"?") + 1 :]
+    assert seen[: limit // 2] == written[: limit // 2]
+    assert seen.endswith(written[len(written) - (limit - limit // 2) :])
+    assert missing >= len(written) - limit - 3 * 4_096
+    assert (ending.returncode, ending.output_error, ending.trouble) == (0, None, None)
+
+
+async def test_output_below_the_limit_is_whole(start: Start) -> None:
+    command, written = numbered(1_000)
+    _, output = await run(start, command, output_limit=len(written))
+    assert output == written
+
+
+async def test_disk_is_bounded_while_the_command_writes(start: Start) -> None:
+    process = await start(("/usr/bin/yes",), output_limit=1_000_000)
+    largest = 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(process.wait)
+        while process.capture.size < 200_000_000:
+            await process.wait_output(process.capture.size)
+            largest = max(largest, disk(process))
+        process.kill(60)
+    assert largest <= 1_000_000 + SLACK
+    assert disk(process) <= 1_000_000 + 3 * 4_096
+    assert process.capture.size == (await process.wait()).size
+
+
+async def test_limit_may_kill(start: Start) -> None:
+    process = await start("yes & yes & wait", output_limit=50_000, on_output_limit="kill")
+    ending = await process.wait()
+    assert (ending.by_itself, ending.leftovers) == (False, ())
+    assert ending.trouble is not None
+    assert "50000" in ending.trouble
+    assert ending.size > 50_000
+
+
+async def test_limit_that_is_not_exceeded_kills_nobody(start: Start) -> None:
+    ending, _ = await run(start, "echo 1234567", output_limit=8, on_output_limit="kill")
+    assert (ending.returncode, ending.by_itself, ending.trouble) == (0, True, None)
+
+
+def test_file_system_that_cannot_punch_keeps_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound on the disk is kept, and what is missing is said."""
+
+    def refuse(fd: int, start: int, length: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(kernel, "punch_hole", refuse)
+    file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    null = os.open(os.devnull, os.O_RDWR)
+    reading, writing = os.pipe()
+    store = storing.LimitedStore(file, null, 10_000)
+    for _ in range(100):
+        os.write(writing, b"x" * 60_000)
+        taken = 0
+        while taken < 60_000:
+            taken += store.take(reading, 60_000)
+    store.trim()
+    assert store.error is not None
+    assert "punch" in store.error or "drop" in store.error
+    assert store.size == os.fstat(file).st_size <= 10_000 + SLACK
+    for fd in (file, null, reading, writing):
+        os.close(fd)
+
+
+async def test_full_disk_is_reported_and_the_command_goes_on(start: Start) -> None:
+    """Case: no space left. The device that is always full stands in for the file."""
+    file = os.open("/dev/full", os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
+    reading, writing = os.pipe()
+    store = storing.Store(file, null)
+    os.write(writing, b"x" * 1_000)
+    assert store.take(reading, 1_000) == 1_000
+    os.write(writing, b"x" * 1_000)
+    assert store.take(reading, 1_000) == 1_000
+    assert store.size == 0
+    assert store.error is not None
+    assert os.strerror(errno.ENOSPC) in store.error
+    for fd in (file, null, reading, writing):
+        os.close(fd)
+
+
+FULL = """
+import os, subprocess, sys, trio
+from trioshell.launchers import Spec
+from trioshell.launchers._supervised import SupervisedLauncher
+
+def spec(id, command):
+    return Spec(
+        id=id, argv=(b"sh", b"-c", command), executable=b"/bin/sh", cwd="/",
+        env=dict(os.environb), capture=os.path.join(sys.argv[1], id),
+    )
+
+async def main():
+    async with SupervisedLauncher() as launcher:
+        other = await launcher.launch(spec("sh_other", b"echo one; sleep 0.3; exit 4"))
+        full = await launcher.launch(spec("sh_full", b"head -c 5000000 /dev/zero; exit 3"))
+        ending = await full.wait()
+        kept = full.capture.read(0, 1 << 23)
+        print(ending.returncode, ending.size == len(kept) == full.capture.size, ending.output_error)
+        assert kept and not kept.strip(b"\\0")
+        full.capture.remove()
+        print((await other.wait()).returncode, other.capture.read(0, 100))
+
+trio.run(main)
+"""
+
+
+def test_full_disk_harms_nobody_else(tmp_path: Path) -> None:
+    """A file system of one megabyte, filled by one command while another one works in it."""
+    mount = f'mount -t tmpfs -o size=1m none {tmp_path} && exec "$@"'
+    program = ["unshare", "-rm", "sh", "-c", mount, "sh", sys.executable, "-c", FULL, str(tmp_path)]
+    if shutil.which("unshare") is None or subprocess.call(["unshare", "-rm", "true"]) != 0:
+        pytest.skip("a file system of our own cannot be mounted here")
+    done = subprocess.run(program, check=True, capture_output=True, text=True, timeout=30)
+    assert done.stderr == ""
+    full, other = done.stdout.splitlines()
+    assert full == "3 True output was lost from here on: No space left on device"
+    assert other == "4 b'one\\n'"
+
+
+LIMITED = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+{FULL}
+"""
+
+
+def test_file_size_limit_is_reported(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE holds for the capture file, too; its signal ends nobody of ours."""
+    program = [sys.executable, "-c", LIMITED, str(tmp_path)]
+    done = subprocess.run(program, check=True, capture_output=True, text=True, timeout=30)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[0] == "3 True output was lost from here on: File too large"
+
+
+async def test_directory_that_cannot_be_used_is_named(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "x", tmp_path / "a" / "b" / "c"):
+        with pytest.raises(SpawnError, match=str(path)):
+            await start("exit 0", capture=str(path))
+
+
+async def test_planted_file_or_link_is_not_followed(start: Start, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "link").symlink_to(victim)
+    for name in ("victim", "link"):
+        with pytest.raises(SpawnError, match=name):
+            await start("echo harm", capture=str(tmp_path / name))
+    assert victim.read_text() == "precious"
+
+
+async def test_capture_is_the_owners_alone(start: Start) -> None:
+    old = os.umask(0)
+    try:
+        process = await start("read x", stdin=True)
+    finally:
+        os.umask(old)
+    path = process.capture.path  # type: ignore[attr-defined]
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert process.stdin is not None
+    await process.stdin.aclose()
+    await process.wait()
