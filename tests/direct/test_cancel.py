@@ -41,12 +41,9 @@ async def test_wait_may_be_cancelled_anywhere(start: Start, background: str) -> 
     command = "i=0; while [ $i -lt 300 ]; do echo $i; i=$((i+1)); done; sleep 0.05 & exit 7"
     process = await start(command, background=background)
     ending = None
-    cancelled = 0
     while ending is None:
-        with trio.move_on_after(0.001) as scope:
+        with trio.move_on_after(0.001):
             ending = await process.wait()
-        cancelled += scope.cancelled_caught
-    assert cancelled > 3
     assert (ending.returncode, ending.by_itself, ending.leftovers) == (7, True, ())
     assert everything(process) == b"".join(b"%d\n" % number for number in range(300))
 

@@ -27,8 +27,7 @@ from typing import final
 import attrs
 import trio
 
-from ._direct_process import DirectProcess
-from ._pump import BUFFER
+from ._direct_process import DirectProcess, Shared
 from ._refusal import refusal
 from ._seam import Guarantees, Launcher, Spec
 from ._spawn import has_starter, spawn
@@ -46,8 +45,7 @@ class DirectLauncher(Launcher):
     """
 
     note: str = attrs.field(default="", kw_only=True)
-    # One for all: it is filled and emptied in one step.
-    _buffer: memoryview = attrs.field(factory=lambda: memoryview(bytearray(BUFFER)), init=False)
+    _shared: Shared = attrs.field(factory=Shared, init=False)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -80,7 +78,7 @@ class DirectLauncher(Launcher):
             # It runs: from here on nothing waits, and nothing fails.
             undo.pop_all()
         wiring.close_theirs()
-        return DirectProcess.of(child, spec, wiring, store, self._buffer)
+        return DirectProcess.of(child, spec, wiring, store, self._shared)
 
 
 def _temporary(id: str) -> str:

@@ -25,11 +25,12 @@ import attrs
 import trio
 
 from .._records import Ending, Leftover, Pty
+from ._census import Census
 from ._exit_watch import ExitWatch
 from ._first import Function, first_of
 from ._helpers import procfs
 from ._holders import holders
-from ._pump import Pump
+from ._pump import BUFFER, Pump
 from ._seam import Capture, Process, Spec
 from ._session import PATIENCE, Session
 from ._stdin import StdinFeeder, StdinStream
@@ -42,6 +43,19 @@ SETTLE = 0.05
 
 # How a leader ends that was killed, unless it caught SIGTERM. None: how it ended is not known.
 _ENDED_BY_US = {-signal.SIGTERM, -signal.SIGKILL, None}
+
+
+@attrs.frozen(eq=False)
+class Shared:
+    """What the processes of one launcher share.
+
+    Attributes:
+        buffer: For output on its way; filled and emptied in one step.
+        census: Tells them what is in their sessions.
+    """
+
+    buffer: memoryview = attrs.field(factory=lambda: memoryview(bytearray(BUFFER)))
+    census: Census = attrs.field(factory=Census)
 
 
 @attrs.define(eq=False)
@@ -67,13 +81,13 @@ class DirectProcess(Process):
 
     @classmethod
     def of(
-        cls, child: trio.Process, spec: Spec, wiring: Wiring, store: Store, buffer: memoryview
+        cls, child: trio.Process, spec: Spec, wiring: Wiring, store: Store, shared: Shared
     ) -> Self:
         """Look after a child that was just started; its descriptors are ours from now on."""
         watch = ExitWatch.of(child.pid)
-        pump = Pump(wiring.output, wiring.terminal, store, buffer)
+        pump = Pump(wiring.output, wiring.terminal, store, shared.buffer)
         stdin, feeder = _stdin(spec, wiring)
-        return cls(spec, child, watch, Session(watch), pump, store, stdin, feeder)
+        return cls(spec, child, watch, Session(watch, shared.census), pump, store, stdin, feeder)
 
     @property
     def pid(self) -> int:

@@ -16,13 +16,14 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import attrs
 import trio
 
 from .._records import Leftover
+from ._census import Census, session_of
 from ._exit_watch import ExitWatch
 from ._refusal import shortage
 
@@ -75,6 +76,8 @@ class Session:
     """The session of a leader that we started and reap ourselves."""
 
     _leader: ExitWatch
+    _census: Census
+    _seen: list[Member] | None = None
     _outlived: bool = False
 
     @property
@@ -86,26 +89,12 @@ class Session:
         """
         return _SEES or sys.platform == "darwin"
 
-    def living(self) -> list[Member]:
-        """Every process of the session that is alive, the leader included; Linux only.
-
-        Raises:
-            OSError: It cannot be seen now: this process has no descriptor left.
-        """
-        if not _SEES:
-            return []
-        sid = self._leader.pid
-        found = [Member.read(pid) for pid in _processes() if _session_of(pid) == sid]
-        members = [member for member in found if member is not None]
-        if self._leader.pinned or sid not in {member.pid for member in members}:
-            return members
-        # Our leader is gone, so this is a stranger who was given the number, which says that
-        # nothing of ours had it any more.
-        return []
-
     def leftovers(self) -> tuple[Leftover, ...]:
-        """What is alive, as it is reported."""
-        return tuple(Leftover(member.pid, member.name) for member in self._look() or ())
+        """What is alive, the leader included, as it is reported; Linux only."""
+        members = self._seen
+        if members != []:  # unless the last look found nobody: then there is nobody for good
+            members = self._look_at(self._census.now)
+        return tuple(Leftover(member.pid, member.name) for member in members or ())
 
     def outlive(self) -> None:
         """The leader is about to be reaped, and the session to be looked after further."""
@@ -125,7 +114,7 @@ class Session:
         """
         # Others first: the leader's end may orphan a group, which the kernel then hangs up.
         alone = True
-        for member in self._look() or ():
+        for member in self._look_at(self._census.recent) or ():
             if member.group != self._leader.pid or not self._leader.pinned:
                 self._signal(member, signal.SIGTERM, signal.SIGCONT)
                 alone = False
@@ -135,8 +124,9 @@ class Session:
 
     async def kill(self) -> None:
         """SIGKILL until nothing is left. Never ends if something cannot be killed."""
-        await trio.lowlevel.checkpoint()
-        while self._populated(members := self._strike()):
+        # Once before anything can cancel us: a busy host may come here late, its time used up.
+        self.signal_group(signal.SIGKILL)
+        while self._populated(members := await self._strike()):
             # Not until all are dead: what is born meanwhile is to be struck, too.
             with trio.move_on_after(0.02):
                 await self._wait_change(members)
@@ -145,29 +135,51 @@ class Session:
         """Wait until nothing of the session is alive. Cancellation: call again."""
         await trio.lowlevel.checkpoint()
         pause = 0.005
-        while self._populated(members := self._look()):
+        while self._populated(members := await self._look()):
             # For a limited time: a member need not end to be one no longer (setsid).
             with trio.move_on_after(pause):
                 await self._wait_change(members)
             pause = min(pause * 2, 0.25)
 
-    def _strike(self) -> list[Member] | None:
+    async def _strike(self) -> list[Member] | None:
         # The group first: that is one step, in which nobody of it can fork.
         self.signal_group(signal.SIGKILL)
-        members = self._look()
+        members = await self._look()
         for member in members or ():
             self._signal(member, signal.SIGKILL)
         return members
 
-    def _look(self) -> list[Member] | None:
-        """Who is alive; None: that cannot be seen now, but perhaps later."""
+    async def _look(self) -> list[Member] | None:
+        """Who is alive; None: that cannot be seen now, but perhaps later. Linux only."""
+        if not _SEES:
+            await trio.lowlevel.checkpoint()
+            return []
+        # Twice: a process may have been missed that was born behind the place where we read, of
+        # a parent that was dead when we came to it. It cannot be missed a second time.
+        for _ in range(2):
+            try:
+                await self._census.renew()
+            except OSError:  # no descriptor is left to look with
+                self._seen = None
+            else:
+                self._seen = self._look_at(self._census.last)
+            if self._seen != []:
+                break
+        return self._seen
+
+    def _look_at(self, census: Callable[[int], Sequence[int]]) -> list[Member] | None:
+        if not _SEES:
+            return []
         try:
-            # Twice: a process may have been missed that was born behind the place where we
-            # read, of a parent that was dead when we came to it. It cannot be missed a second
-            # time.
-            return self.living() or self.living()
+            found = [Member.read(pid) for pid in census(self._leader.pid)]
         except OSError:
             return None
+        members = [member for member in found if member is not None]
+        if self._leader.pinned or self._leader.pid not in {member.pid for member in members}:
+            return members
+        # Our leader is gone, so this is a stranger who was given the number, which says that
+        # nothing of ours had it any more.
+        return []
 
     def _populated(self, members: Sequence[Member] | None) -> bool:
         return members != [] if _SEES else self._group_answers()
@@ -221,19 +233,7 @@ class Session:
             return None
         # If the number changed hands before the pidfd was opened, this is a stranger's session;
         # if afterwards, the pidfd is that of a dead process, and signals nobody.
-        if _session_of(member.pid) == self._leader.pid:
+        if session_of(member.pid) == self._leader.pid:
             return fd
         os.close(fd)
-        return None
-
-
-def _processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _session_of(pid: int) -> int | None:
-    # A system call costs a tenth of reading the stat file: 0.2 ms for 130 processes, all told.
-    try:
-        return os.getsid(pid)
-    except OSError:
         return None
