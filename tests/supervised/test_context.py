@@ -44,7 +44,8 @@ async def look(start: Start, **options: object) -> dict[str, object]:
     ending = await process.wait()
     output = process.capture.read(0, 1 << 20)
     assert ending.returncode == 0, output
-    return json.loads(output) | {"pid": process.pid}
+    seen: dict[str, object] = json.loads(output)
+    return seen | {"pid": process.pid}
 
 
 async def test_context_is_clean(start: Start, tmp_path: Path) -> None:
