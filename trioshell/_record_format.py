@@ -253,7 +253,8 @@ def _argument(raw: Any) -> Argument:
             return text.encode("utf-8", "surrogateescape")
         case {"path": str(text)} if len(raw) == 1:
             return pathlib.Path(text)
-    raise ValueError(f"argument {raw!r}")
+        case _:
+            raise ValueError(f"argument {raw!r}")
 
 
 def _take(raw: dict[str, Any], name: str, *kinds: type | None) -> Any:

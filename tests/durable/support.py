@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 # An observer writes what is said, in the step that says it: what it wrote, somebody knew.
 _PRELUDE = """
-import json, os, random, signal, subprocess, sys
+import contextlib, json, os, random, signal, subprocess, sys
 import trio, trioshell
 from tests.cases.support import make_launcher
 
@@ -80,8 +80,10 @@ class Host:
         log = directory.with_name(directory.name + ".log")
         log.write_text("")
         process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", _PRELUDE + dedent(program)]
-            + [str(directory), str(log), launcher, tag, str(seed)],
+            [
+                *(sys.executable, "-W", "error", "-c", _PRELUDE + dedent(program)),
+                *(directory, log, launcher, tag, str(seed)),
+            ],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -158,7 +160,7 @@ def no_host_survives() -> Iterator[None]:
         while _hosts:
             host = _hosts.pop()
             if host.process.stdout and not host.process.stdout.closed:
-                host.crash_totally()
+                host.crash()
 
 
 @contextmanager

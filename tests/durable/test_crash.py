@@ -301,10 +301,8 @@ async def live(shells):
         )
         with trio.move_on_after(draw.uniform(0, 0.05)):
             await shell.wait()
-        try:
-            await draw.choice([shell.wait, shell.kill, shell.remove])() if draw.random() < 0.8 else 0
-        except trioshell.ShellNotFoundError:
-            pass
+        with contextlib.suppress(trioshell.ShellNotFoundError):
+            await draw.choice([shell.wait, shell.kill, shell.remove, trio.lowlevel.checkpoint])()
 
 async def main():
     async with scope(retain=3, grace=0.02) as shells, trio.open_nursery() as nursery:

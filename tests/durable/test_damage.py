@@ -257,20 +257,20 @@ async def test_full_disk_at_an_end(directory: Path, still_full: bool) -> None:
     A shell that never could be recorded does not outlive its scope.
     """
     with contextlib.ExitStack() as disk:
-        with pytest.warns(RuntimeWarning, match="its record could not be written"):
-            async with reopened(directory) as (shells, events):
-                shell = await shells.create("read line; echo out", stdin=subprocess.PIPE)
-                other = await shells.create("exit 0")
-                await other.wait()
-                assert shell.stdin is not None
-                with disk_full_at(600):
-                    await shell.stdin.aclose()
-                    info = await shell.wait()
-                if still_full:
-                    disk.enter_context(disk_full_at(600))
-                assert (info.status, info.returncode) == (Status.EXITED, 0)
-                assert "its record could not be written: File too large" in (info.reason or "")
-                assert (await shell.result()).output == "out\n"
+        disk.enter_context(pytest.warns(RuntimeWarning, match="its record could not be written"))
+        async with reopened(directory) as (shells, events):
+            shell = await shells.create("read line; echo out", stdin=subprocess.PIPE)
+            other = await shells.create("exit 0")
+            await other.wait()
+            assert shell.stdin is not None
+            with disk_full_at(600):
+                await shell.stdin.aclose()
+                info = await shell.wait()
+            if still_full:
+                disk.enter_context(disk_full_at(600))
+            assert (info.status, info.returncode) == (Status.EXITED, 0)
+            assert "its record could not be written: File too large" in (info.reason or "")
+            assert (await shell.result()).output == "out\n"
     expected = ["shell.created"] * 2 + ["shell.exited"] * 2
     assert [event.type for event in events] == expected + ["shell.deleted"] * still_full
     async with reopened(directory) as (shells, events):

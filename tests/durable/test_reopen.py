@@ -32,11 +32,8 @@ every_launcher = pytest.mark.parametrize("launcher", LAUNCHERS)
 
 async def run(directory: Path, *commands: Any, **options: Any) -> list[ShellInfo]:
     """Run commands in a scope of their own, one after the other."""
-    infos = []
     async with reopened(directory, **options) as (shells, _):
-        for command in commands:
-            infos.append(await (await shells.create(command)).wait())
-    return infos
+        return [await (await shells.create(command)).wait() for command in commands]
 
 
 @every_launcher
@@ -219,7 +216,7 @@ async def test_failed_start_leaves_nothing(directory: Path) -> None:
     async with reopened(directory) as (shells, events):
         with pytest.raises(FileNotFoundError):
             await shells.create(["no-such-program"])
-        with pytest.raises(OSError, match="too long|Argument list"):
+        with pytest.raises(OSError, match="too long"):
             await shells.create(["true", *["x" * 100_000] * 100])
         with trio.move_on_after(0):
             await shells.create("sleep 600")

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import get_args
 
 from ..launchers import Background
+from .directory import add_subcommands
 from .run import run
 
 
@@ -35,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(subparsers)
+    add_subcommands(subparsers)
     return parser
 
 
