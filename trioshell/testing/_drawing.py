@@ -51,6 +51,7 @@ _ODDITIES: Final[tuple[_Change, ...]] = (
     *[_same] * 6,
     lambda script: script.spawn_takes(1.0),
     lambda script: script.spawn_takes(2.0),
+    lambda script: script.spawn_takes(1.0, shielded=True),
     lambda script: script.eof_after_exit(0.5),
     lambda script: script.eof_after_exit(1.0),
 )
@@ -146,11 +147,12 @@ _CREATIONS: Final[tuple[_Options, ...]] = (
     {"grace": 0.0},
     {"timeout": 1.0, "grace": 2.0},
     {"within": 0.0},
+    {"within": 0.5},
     {},
     {"timeout": 2.0, "within": 1.0},
 )
 _CREATION: Final = st.sampled_from(_CREATIONS)
-_BACKGROUNDS: Final[tuple[Background, ...]] = ("kill", "kill", "wait", "keep")
+_BACKGROUNDS: Final[tuple[Background, ...]] = ("kill", "keep", "kill", "wait", "keep")
 _BACKGROUND: Final = st.sampled_from(_BACKGROUNDS)
 _RIVALS: Final = st.sampled_from((0, 1, 0, 1, 2))
 _FAILURE: Final = st.sampled_from((*[False] * 11, True))

@@ -122,13 +122,17 @@ class FakeLauncher(Launcher):
             raise RuntimeError("the launcher is not entered: give it to open_shells()")
         command = _command(spec)
         script = self._script(command, spec)
-        await trio.sleep(script.spawn_time)
+        with trio.CancelScope(shield=script.spawn_shielded):
+            await trio.sleep(script.spawn_time)
         if error := script.error(command):
             raise error
         process = FakeProcess(spec, script, command, self._pids, self._nursery.start_soon)
         self.processes.append(process)
         self._nursery.start_soon(process.run, name=f"process {process.pid} {command}")
         self._launched.unpark_all()
+        # It runs, and the word that it does is on its way: who gives up now gets a process all
+        # the same, as the seam allows.
+        await trio.lowlevel.cancel_shielded_checkpoint()
         return process
 
     def _script(self, command: str, spec: Spec) -> Script:

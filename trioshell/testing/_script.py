@@ -70,6 +70,7 @@ class Script:
     lag: float = 0.0
     capacity: int | None = None
     spawn_time: float = 0.0
+    spawn_shielded: bool = False
     helper_death: float | None = None
     # Exceptions are equal to themselves only; what they say is what counts here.
     start_error: Exception | None = attrs.field(default=None, eq=repr)
@@ -176,9 +177,15 @@ class Script:
         """Let only so many bytes of output be stored; the command goes on."""
         return attrs.evolve(self, capacity=_checks.count("size", size, least=0))
 
-    def spawn_takes(self, seconds: float) -> Self:
-        """Take this long to start; the start may be cancelled meanwhile."""
-        return attrs.evolve(self, spawn_time=_seconds("seconds", seconds))
+    def spawn_takes(self, seconds: float, *, shielded: bool = False) -> Self:
+        """Take this long to start.
+
+        Args:
+            seconds: How long.
+            shielded: Whoever gives up meanwhile gets the process all the same, late.
+        """
+        seconds = _seconds("seconds", seconds)
+        return attrs.evolve(self, spawn_time=seconds, spawn_shielded=shielded)
 
     def helper_dies(self, at: float) -> Self:
         """Lose the helper that looks after the process: the tree dies, its exit code is lost.
@@ -226,12 +233,13 @@ class Script:
         if self.descendants:
             yield _call("leaves", *self.descendants)
         yield from (_call("escapes") for _ in range(self.escaped))
+        if self.spawn_time:
+            yield _call("spawn_takes", self.spawn_time, shielded=self.spawn_shielded)
         yield from (_call(name, value) for name, value in self._settings() if value is not None)
 
     def _settings(self) -> Iterator[tuple[str, float | None]]:
         yield "eof_after_exit", self.lag or None
         yield "disk_full_after", self.capacity
-        yield "spawn_takes", self.spawn_time or None
         yield "helper_dies", self.helper_death
 
     def _ending_call(self) -> str:
@@ -246,8 +254,8 @@ class Script:
         return _call("exits", self.returncode, after=self.after)
 
 
-def _call(name: str, *args: object, **seconds: float) -> str:
-    words = [*map(repr, args), *(f"{key}={value!r}" for key, value in seconds.items() if value)]
+def _call(name: str, *args: object, **options: float) -> str:
+    words = [*map(repr, args), *(f"{key}={value!r}" for key, value in options.items() if value)]
     return f"{name}({', '.join(words)})"
 
 
