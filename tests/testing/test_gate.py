@@ -651,12 +651,17 @@ def test_fallback_warns_and_leaves_the_order_to_trio() -> None:
     with pytest.warns(GateWarning, match="ran as"):
         schedule = Schedule.hold()
 
-    async def main() -> float:
-        await trio.testing.wait_all_tasks_blocked()
-        await trio.sleep(1000)
-        return trio.current_time()
+    async def main() -> list[float]:
+        times = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 5000)
+            for _ in range(2):
+                await trio.testing.wait_all_tasks_blocked()
+                times.append(trio.current_time())
+                await trio.sleep(1000)
+        return [*times, trio.current_time()]
 
-    assert run(main, schedule=schedule) == 1000
+    assert run(main, schedule=schedule) == [0, 1000, 5000]
     assert "not controlled" in schedule.explain()
     orders = set()
     for _ in range(50):

@@ -188,18 +188,24 @@ def test_another_clock_beside_a_schedule_is_a_clear_error(suite: Suite, clock: s
     assert "A schedule is the clock of its run" in output
 
 
-def test_racy_names_what_it_cannot_do(suite: Suite) -> None:
+def test_racy_test_that_does_not_use_its_schedule_fails(suite: Suite) -> None:
     suite.write("""
         @pytest.mark.racy(2)
-        def test_sync():
+        def test_nothing():
             pass
 
         @pytest.mark.racy(2)
-        def test_sync_with_argument(schedule):
+        def test_something_else(schedule):
+            trio.run(trio.sleep, 0)
+
+        @pytest.mark.racy(2)
+        def test_schedule(schedule):
             run(trio.sleep, 1, schedule=schedule)
     """)
-    output = suite.output(failed=2, passed=2)
-    assert "nor does it take the fixture `schedule`" in output
+    output = suite.output(failed=4, passed=2)
+    assert output.count("is racy, but nothing ran under its schedule") == 4
+    output = suite.output("--schedule", "walk:0", failed=2, passed=1)
+    assert output.count("is racy, but nothing ran under its schedule") == 2
 
 
 @pytest.mark.parametrize("count", ["0", "'x'", "True", "n=-1"])

@@ -7,6 +7,9 @@ picks one; it is rescheduled and takes one real step. So the order is the choose
 shuffle, the order of its sets and the hash seed only change who queues up first, and the queue is
 sorted. Cancellation stays trio's own: a queued task cannot be aborted, just as a task that trio
 has rescheduled is not cancelled before it blocks again.
+
+trio itself sees two steps for each real one. So do other instruments, and `assert_checkpoints`
+takes a schedule point alone for a whole checkpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import trio
 import trio.abc
 
 from ._gated import Gated
-from ._hang import Hang, where
+from ._hang import BLIND, BUSY, Hang, where
 from ._record import Record
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
 
     _living: dict[trio.lowlevel.Task, Gated] = attrs.field(factory=dict[trio.lowlevel.Task, Gated])
     _newcomers: list[Gated] = attrs.field(factory=list[Gated])
-    _pending: int = 0  # tasks in trio's run queue
+    _pending: int = 0  # tasks that trio has been told to run and has not
     _now: float = 0.0
     _jumping: bool = False
     _polls: int = 0  # of the operating system, since anything ran
@@ -81,7 +84,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     # As an instrument: who is runnable, and when all of them have queued up.
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
-        if task.name not in _TRIOS_OWN:
+        if self.controlled and task.name not in _TRIOS_OWN:
             gated = self._living[task] = Gated(task, self.arrived)
             self._newcomers.append(gated)
             task.coro = cast("CoroutineType[Any, outcome.Outcome[object], Any]", gated)
@@ -89,10 +92,9 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     def task_scheduled(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002
         self._pending += 1
 
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002
-        self._pending -= 1
-
     def after_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002
+        self._pending -= 1
+        self._polls = 0
         if not self._pending:
             if self.arrived:
                 self._admit()
@@ -157,7 +159,6 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
         """Grant one step, or let time jump."""
         if self._watched():
             return
-        self._polls = 0
         if self.virtual and len(self.record.steps) >= self._limit and self._is_endless():
             return
         if not self._left:
@@ -240,7 +241,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     # Ending a run that would not end by itself.
 
     def _break_hang(self) -> None:
-        hang = self._hang("Nothing can run any more, and no timer is pending:")
+        hang = self._hang("Nothing can run any more, and no timer is pending:", BLIND)
         self._hangs += 1
         if self._hangs > _MOST_HANGS or not self._interrupted(hang):
             # An internal error of trio, with every coroutine abandoned: the last resort.
@@ -249,15 +250,17 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     def _is_endless(self) -> bool:
         """End a run of very many steps; return whether tasks became runnable by that."""
         self._limit += ENDLESS
-        hang = self._hang(f"The program is still busy after {len(self.record.steps):,} steps:")
+        problem = f"The program is still busy after {len(self.record.steps):,} steps:"
+        hang = self._hang(problem, BUSY)
         return self._interrupted(hang) and self._pending > 0
 
-    def _hang(self, problem: str) -> Hang:
-        names = self.record.label
+    def _hang(self, problem: str, advice: str) -> Hang:
+        name = self.record.label
         tasks = sorted(self._living.values(), key=attrgetter("number"))
-        hang = Hang(problem, (f"{names(gated.number)} {where(gated.task)}" for gated in tasks))
-        self.record.hang = self.record.hang or hang
-        return hang
+        blocked = [f"{name(gated.number)} {where(gated.task)}" for gated in tasks]
+        # Not the one that is raised: its traceback would keep all their frames alive.
+        self.record.hang = self.record.hang or Hang(problem, blocked, advice)
+        return Hang(problem, blocked, advice)
 
     def _interrupted(self, hang: Hang) -> bool:
         """Raise ``hang`` in one task, if one lets itself be interrupted: the others follow.

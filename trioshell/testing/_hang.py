@@ -18,10 +18,12 @@ _PLUMBING = (
     contextlib.__file__,
 )
 
-_ADVICE = (
+# Advice.
+BLIND = (
     "Virtual time cannot see threads, processes and sockets: if one of them is meant to answer, "
     "use a schedule with allow_io=True."
 )
+BUSY = "Most likely a loop only checkpoints, or a timer always starts again."
 
 
 class Hang(Exception):  # noqa: N818 - it names what happened, as trio.Cancelled does
@@ -35,9 +37,9 @@ class Hang(Exception):  # noqa: N818 - it names what happened, as trio.Cancelled
         blocked: One line for each task: its name and where it waits.
     """
 
-    def __init__(self, problem: str, blocked: Iterable[str]) -> None:
+    def __init__(self, problem: str, blocked: Iterable[str], advice: str) -> None:
         self.blocked = tuple(blocked)
-        super().__init__("\n  ".join([problem, *self.blocked, _ADVICE]))
+        super().__init__("\n  ".join([problem, *self.blocked, advice]))
 
 
 def where(task: trio.lowlevel.Task) -> str:

@@ -16,6 +16,7 @@ import trio.abc
 
 from ._families import Family, Hold, Priorities, Walk, position, positions
 from ._gate import Gate
+from ._hang import Hang
 from ._record import Record
 from ._selftest import verdict
 
@@ -194,7 +195,7 @@ class Schedule(trio.abc.Clock, trio.abc.Instrument):
         return self._record.line() if self._record else "has not run yet"
 
     @property
-    def hang(self) -> Exception | None:
+    def hang(self) -> Hang | None:
         """The first `Hang` of the last run, also if the program has swallowed it."""
         return self._record.hang if self._record else None
 
@@ -212,8 +213,7 @@ class Schedule(trio.abc.Clock, trio.abc.Instrument):
         )
         self._record = self._gate.record
         self._record.controlled = self._gate.controlled
-        if self._gate.controlled:
-            trio.lowlevel.add_instrument(self._gate)
+        trio.lowlevel.add_instrument(self._gate)
 
     def after_run(self) -> None:
         self._gate = None

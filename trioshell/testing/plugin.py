@@ -12,11 +12,11 @@ left alone.
 from __future__ import annotations
 
 import argparse
-import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.abc
@@ -29,6 +29,11 @@ _USED = pytest.StashKey[Schedule]()
 _TWO_CLOCKS = (
     "{test} has a schedule and another clock ({clock}). A schedule is the clock of its run: time "
     "jumps to the next timer by itself. Leave out the other one: autojump_clock or mock_clock"
+)
+
+_NOT_USED = (
+    "{test} is racy, but nothing ran under its schedule: let pytest-trio run the test, or take "
+    "the fixture `schedule` and pass it to trioshell.testing.run"
 )
 
 
@@ -64,7 +69,7 @@ def schedule(request: pytest.FixtureRequest) -> Schedule:
     passes it to `trioshell.testing.run`.
     """
     chosen: Schedule | None = getattr(request, "param", None) or _option(request.config)
-    return chosen or Schedule.hold()
+    return attrs.evolve(chosen) if chosen else Schedule.hold()  # its trace is this test's
 
 
 def _option(config: pytest.Config) -> Schedule | None:
@@ -114,8 +119,8 @@ def _run(
         # Not from the fixture: pytest sets that up only for a test that asks for it.
         chosen = _parameters(item).get("schedule") or _option(item.config)
         assert isinstance(chosen, Schedule), "the reason why this runs the test"
-        item.stash[_USED] = clock = chosen
-        instruments = [*instruments, chosen]
+        item.stash[_USED] = clock = attrs.evolve(chosen)
+        instruments = [*instruments, clock]
     elif not isinstance(clock, Schedule):
         pytest.fail(_TWO_CLOCKS.format(test=item.name, clock=clock), pytrace=False)
     return trio.run(async_fn, clock=clock, instruments=instruments)
@@ -129,26 +134,27 @@ def _funcargs(item: pytest.Item) -> dict[str, Any]:
     return getattr(item, "funcargs", {})
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    """Refuse a test that cannot have the schedule it asks for."""
-    used = [value for value in _funcargs(item).values() if isinstance(value, Schedule)]
-    others = [
-        value
-        for value in _funcargs(item).values()
-        if isinstance(value, trio.abc.Clock) and not isinstance(value, Schedule)
-    ]
-    if used and others:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Refuse a test that cannot have its schedule, or has not used it."""
+    _refuse_two_clocks(item)
+    yield
+    if item.get_closest_marker("racy"):
+        used = _used(item)
+        if used is None or not used.trace:
+            pytest.fail(_NOT_USED.format(test=item.name), pytrace=False)
+
+
+def _refuse_two_clocks(item: pytest.Item) -> None:
+    clocks = [value for value in _funcargs(item).values() if isinstance(value, trio.abc.Clock)]
+    others = [clock for clock in clocks if not isinstance(clock, Schedule)]
+    if others and len(clocks) > len(others):
         pytest.fail(_TWO_CLOCKS.format(test=item.name, clock=others[0]), pytrace=False)
-    if item.get_closest_marker("racy") and not item.get_closest_marker("trio"):
-        _demand_argument(item)
 
 
-def _demand_argument(item: pytest.Item) -> None:
-    function = getattr(item, "function", None)
-    if function is not None and "schedule" not in inspect.signature(function).parameters:
-        text = "is racy, but pytest-trio does not run it, nor does it take the fixture `schedule`"
-        pytest.fail(f"{item.name} {text} to pass it to trioshell.testing.run", pytrace=False)
+def _used(item: pytest.Item) -> Schedule | None:
+    used = item.stash.get(_USED, None) or _funcargs(item).get("schedule")
+    return used if isinstance(used, Schedule) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -163,8 +169,8 @@ def pytest_runtest_makereport(
 
 
 def _sections(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterable[tuple[str, str]]:
-    used = item.stash.get(_USED, None) or _funcargs(item).get("schedule")
-    if isinstance(used, Schedule) and used.trace:
+    used = _used(item)
+    if used is not None and used.trace:
         test = item.nodeid.partition("[")[0]
         yield "schedule", f"{used!r}: {used.explain()}\nrepeat: pytest '{test}' --schedule '{used}'"
     # pytest-trio meets a drawn schedule and another clock only inside the example.
