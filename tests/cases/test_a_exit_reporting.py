@@ -129,7 +129,7 @@ async def test_closed_streams_are_no_end(case: Case) -> None:
         assert (page.data, page.size, page.final) == (b"", 0, True)
 
 
-@rounds(60, 500)
+@rounds(40, 500)
 async def test_a_kill_and_a_natural_end_race_for_one_ending(case: Case, rounds: int) -> None:
     """Case 5: stop and natural end race, and there are two endings for one task.
 

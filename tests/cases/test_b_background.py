@@ -56,7 +56,7 @@ async def test_a_background_job_does_not_make_a_timeout_of_an_end(case: Case) ->
     async with case.open():
         begin = trio.current_time()
         shells = {
-            await case.start(command, timeout=3, background=background): expected
+            await case.start(command, timeout=2, background=background): expected
             for command, expected in commands.items()
             for background in ("kill", "keep")
         }
@@ -65,7 +65,7 @@ async def test_a_background_job_does_not_make_a_timeout_of_an_end(case: Case) ->
             assert (info.status, info.returncode) == (Status.EXITED, code)
             assert output is None or await read_all(shell) == output
         # About time: no timeout may come later.
-        await trio.sleep_until(begin + 3.2)
+        await trio.sleep_until(begin + 2.2)
         for shell in shells:
             assert case.of(shell) == [Created, Exited]
             assert shell.status is Status.EXITED
@@ -109,7 +109,7 @@ async def test_a_kept_job_lives_until_its_shell_is_removed(case: Case, rounds: i
             assert (await shell.wait()).status is Status.EXITED
         jobs = [int(await read_all(shell)) for shell in shells]
         # About time: nothing may end them a moment later.
-        await trio.sleep(1)
+        await trio.sleep(0.5)
         assert sorted(case.left()) == sorted(jobs)
         for shell, job in zip(shells, jobs, strict=True):
             await shell.remove()

@@ -63,7 +63,7 @@ async def test_a_character_without_end_is_one_mark_at_the_end(case: Case) -> Non
         assert (await shell.result()).output == "\ufffd"
 
 
-@rounds(40, 300)
+@rounds(20, 300)
 @pytest.mark.parametrize(
     ("command", "pty", "want"),
     [
@@ -405,7 +405,7 @@ async def test_output_is_bytes_and_not_text(case: Case) -> None:
 
 
 @needs("pty")
-@rounds(20, 100)
+@rounds(5, 100)
 async def test_a_fast_program_on_a_terminal_loses_nothing(case: Case, rounds: int) -> None:
     """Case 38: a fast program on a pty loses everything past 4 KiB.
 

@@ -23,8 +23,12 @@ class Census:
     """The processes of this machine by session; Linux only.
 
     Each method that looks raises `OSError` when this process has no descriptor left for it.
+
+    Attributes:
+        newest: The number that had been given out last when the last look began.
     """
 
+    newest: int = 0
     _sessions: Mapping[int, Sequence[int]] = attrs.field(factory=dict)
     _looks: int = 0
     _time: float = -math.inf
@@ -53,13 +57,32 @@ class Census:
         return self.last(session)
 
     def _look(self) -> None:
+        newest = newest_number()
         sessions: dict[int, list[int]] = {}
-        for name in os.listdir("/proc"):
-            if name.isdigit() and (session := session_of(int(name))) is not None:
-                sessions.setdefault(session, []).append(int(name))
+        for pid in _numbers():
+            if (session := session_of(pid)) is not None:
+                sessions.setdefault(session, []).append(pid)
+        self.newest = newest
         self._sessions = sessions
         self._looks += 1
         self._time = trio.current_time()
+
+
+def newest_number() -> int:
+    """The number that was given to a process last."""
+    with open("/proc/loadavg", "rb") as file:
+        return int(file.read().split()[-1])
+
+
+def born_between(older: int, newer: int, session: int) -> Sequence[int]:
+    """The processes of a session that got their numbers after one number and up to another."""
+    # Numbers are given out in order, until they begin anew.
+    numbers = range(older + 1, newer + 1) if older < newer else _numbers()
+    return [pid for pid in numbers if session_of(pid) == session]
+
+
+def _numbers() -> Sequence[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def session_of(pid: int) -> int | None:

@@ -17,13 +17,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Self
 
 import attrs
 import trio
 
 from .._records import Leftover
-from ._census import Census, session_of
+from ._census import Census, born_between, newest_number, session_of
 from ._exit_watch import ExitWatch
 from ._refusal import shortage
 
@@ -154,18 +155,27 @@ class Session:
         if not _SEES:
             await trio.lowlevel.checkpoint()
             return []
-        # Twice: a process may have been missed that was born behind the place where we read, of
-        # a parent that was dead when we came to it. It cannot be missed a second time.
-        for _ in range(2):
-            try:
-                await self._census.renew()
-            except OSError:  # no descriptor is left to look with
-                self._seen = None
-            else:
-                self._seen = self._look_at(self._census.last)
-            if self._seen != []:
-                break
+        try:
+            await self._census.renew()
+            self._seen = self._look_at(self._census.last)
+            if self._seen == []:
+                self._seen = self._look_at_the_born()
+        except OSError:  # no descriptor is left to look with
+            self._seen = None
         return self._seen
+
+    def _look_at_the_born(self) -> list[Member] | None:
+        """Who was born since the last look began, so that it may have missed them.
+
+        A chain of processes that each fork and end at once can stay ahead of any number of looks.
+        But when no number was given out meanwhile, nobody was missed.
+        """
+        members: list[Member] | None = []
+        older = self._census.newest
+        while members == [] and (newer := newest_number()) != older:
+            members = self._look_at(partial(born_between, older, newer))
+            older = newer
+        return members
 
     def _look_at(self, census: Callable[[int], Sequence[int]]) -> list[Member] | None:
         if not _SEES:
