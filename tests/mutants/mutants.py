@@ -210,17 +210,33 @@ MUTANTS: Final = [
         "a create that is cancelled while the process comes up forgets the process",
         (
             "_task.py",
+            "            process = await launcher.launch(entry.spec)\n",
+            "            with trio.CancelScope(shield=True):\n"
+            "                process = await launcher.launch(entry.spec)\n",
+        ),
+        (
+            "_task.py",
             "        if process is not None:\n            await _undo(process)\n",
-            "        pass\n",
+            "",
+        ),
+    ),
+    mutant(
+        "late-cancelled-start-leaks",
+        "the same, only if the process was up already and its creator not yet told",
+        (
+            "_task.py",
+            "        if process is not None:\n            await _undo(process)\n",
+            "",
         ),
     ),
     mutant(
         "cancelled-start-appears",
-        "a create that is cancelled while the process comes up leaves an unowned shell",
+        "a create that is cancelled while the process comes up leaves a shell without an owner",
+        ("_task.py", "if process is not None and not starting.cancel_called:", "if process:"),
         (
-            "_task.py",
-            "if process is not None and not starting.cancel_called:",
-            "if process is not None:",
+            "_shells.py",
+            "        if entry.failure is None:\n            return entry\n",
+            "        if entry.failure is None and raise_cancel is None:\n            return entry\n",
         ),
     ),
     mutant(
