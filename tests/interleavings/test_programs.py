@@ -16,7 +16,7 @@ from trioshell.testing import Program, Schedule, programs, run, schedules
 from .situations import OF_A_SCOPE, OF_A_SHELL, reached
 from .support import checked, lives, trace
 
-PORTFOLIO = Schedule.portfolio(6)
+PORTFOLIO = Schedule.portfolio(3)
 
 
 @pytest.mark.timeout(300)

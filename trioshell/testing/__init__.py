@@ -14,6 +14,7 @@ from ._explore import Report as Report
 from ._explore import explore as explore
 from ._fake import FakeLauncher as FakeLauncher
 from ._hang import Hang as Hang
+from ._leftovers import assert_nothing_left as assert_nothing_left
 from ._log import EventLog as EventLog
 from ._member import Member as Member
 from ._member import Sent as Sent

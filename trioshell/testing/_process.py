@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, final
@@ -58,6 +59,7 @@ class FakeProcess(Process):
     _scope: trio.CancelScope = attrs.field(
         factory=partial(trio.CancelScope, shield=True), init=False
     )
+    _sent: deque[Callable[[], object]] = attrs.field(factory=deque, init=False)
     _arrived: int = attrs.field(default=0, init=False)
     _ending: Ending | None = attrs.field(default=None, init=False)
     _reported: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -286,7 +288,14 @@ class FakeProcess(Process):
 
     def _send(self, action: Callable[[], object]) -> None:
         # In a task of its own: until the signal arrives the leader may end by itself, or may not.
-        self._start_soon(_courier, action, name=f"signal to process {self.pid}")
+        self._sent.append(action)
+        self._start_soon(self._courier, name=f"signal to process {self.pid}")
+
+    @trio.lowlevel.enable_ki_protection
+    async def _courier(self) -> None:
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        happen = self._sent.popleft()  # what was sent first arrives first
+        happen()
 
     def _end_leftovers(self) -> None:
         if not self._asked:
@@ -348,9 +357,3 @@ class FakeProcess(Process):
     def _check_alive(self) -> None:
         if not self.alive:
             raise RuntimeError(f"{self!r} has ended: it can do nothing more")
-
-
-@trio.lowlevel.enable_ki_protection
-async def _courier(action: Callable[[], object]) -> None:
-    await trio.lowlevel.cancel_shielded_checkpoint()
-    action()

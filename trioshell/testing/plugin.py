@@ -1,9 +1,11 @@
-"""The pytest plugin: schedules for trio tests by marker, fixture and command line.
+"""The pytest plugin: schedules for trio tests by marker, fixture and command line, and fixtures.
 
 * ``@pytest.mark.racy(n)`` runs a test once under each of n schedules, always the same ones.
 * ``--schedule walk:0`` runs the selected trio tests under that schedule: what a failure prints.
 * The fixture ``schedule`` gives the schedule to a test that wants to see it, or to call
   `trioshell.testing.run` itself.
+* The fixtures ``fake_launcher``, ``shell_log`` and ``assert_nothing_left`` are for tests of what
+  is built on shells.
 
 A test that fails under a schedule is reported with its order. Tests that use none of these are
 left alone.
@@ -21,6 +23,11 @@ import pytest
 import trio
 import trio.abc
 
+from ._fixtures import (  # noqa: F401 - pytest looks for fixtures here
+    assert_nothing_left,
+    fake_launcher,
+    shell_log,
+)
 from ._schedule import Schedule
 
 _DEFAULT_RUNS = 20
