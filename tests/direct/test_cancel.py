@@ -11,7 +11,7 @@ import trio
 from tests.direct.rig import SpecOf, Start, alive, children, everything, linux_only
 from trioshell._records import Pty
 from trioshell.launchers._direct import DirectLauncher
-from trioshell.launchers._first import first_of
+from trioshell.launchers._direct.first import first_of
 
 
 @linux_only

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from tests.direct.rig import Start, alive, everything, linux_only
-from trioshell.launchers import _census
-from trioshell.launchers._census import Census, session_of
+from trioshell.launchers._direct import census as census_module
+from trioshell.launchers._direct.census import Census, session_of
 
 pytestmark = linux_only
 
@@ -55,12 +55,12 @@ async def test_a_look_that_was_begun_before_is_not_shared(looks: list[str]) -> N
 async def test_polite_requests_share_a_look_of_a_moment_ago(
     looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_census, "_RECENT", 60.0)
+    monkeypatch.setattr(census_module, "_RECENT", 60.0)
     census = Census()
     for _ in range(100):
         census.recent(0)
     assert len(looks) == 1
-    monkeypatch.setattr(_census, "_RECENT", -1.0)
+    monkeypatch.setattr(census_module, "_RECENT", -1.0)
     census.recent(0)
     assert len(looks) == 2
 

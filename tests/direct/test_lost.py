@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from tests.direct.rig import Start, alive, attended, everything, linux_only, said, steal
-from trioshell.launchers import _exit_watch
+from trioshell.launchers._direct import exit_watch as exit_watch_module
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def no_kernel_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Linux before 6.15, where nothing tells a status that was taken."""
-    monkeypatch.setattr(_exit_watch, "exit_status", lambda _: None)
+    monkeypatch.setattr(exit_watch_module, "exit_status", lambda _: None)
 
 
 @linux_only
@@ -118,7 +118,7 @@ async def test_thread_waits_where_there_is_no_pidfd(
 @linux_only
 async def test_watch_sees_the_end_and_does_not_reap(start: Start) -> None:
     child = await trio.lowlevel.open_process(["sh", "-c", "exit 4"])
-    watch = _exit_watch.ExitWatch.of(child.pid)
+    watch = exit_watch_module.ExitWatch.of(child.pid)
     await watch.run()
     await watch.wait()
     assert (watch.ended, watch.pinned, watch.returncode) == (True, True, None)

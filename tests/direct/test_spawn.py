@@ -19,8 +19,8 @@ import trio
 from tests.direct.rig import SpecOf, Start, children, linux_only, run
 from trioshell._exceptions import SpawnError
 from trioshell._records import Pty
-from trioshell.launchers import _spawn
 from trioshell.launchers._direct import DirectLauncher
+from trioshell.launchers._direct import spawn as spawn_module
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ async def test_refused_fork_is_told(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    monkeypatch.setattr(_spawn, "_RETRIES", (0.001, 0.001))
+    monkeypatch.setattr(spawn_module, "_RETRIES", (0.001, 0.001))
     with pytest.raises(SpawnError) as caught:
         await DirectLauncher().launch(spec("exit 5"))
     assert caught.value.errno == number
@@ -209,7 +209,7 @@ async def test_refused_fork_is_told(
 
 
 def test_retries_are_bounded() -> None:
-    assert sum(_spawn._RETRIES) < 2
+    assert sum(spawn_module._RETRIES) < 2
 
 
 async def test_frozen_program_has_no_terminals_and_says_so(

@@ -28,7 +28,7 @@ from tests.direct.rig import (
     state,
     until,
 )
-from trioshell.launchers import _session
+from trioshell.launchers._direct import session as session_module
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 
@@ -265,7 +265,7 @@ async def test_group_alone_is_enough_where_the_session_is_not_seen(
     start: Start, monkeypatch: pytest.MonkeyPatch, background: str, platform: str
 ) -> None:
     """Without a look at the members, the leader's group still ends with it."""
-    monkeypatch.setattr(_session, "_SEES", False)
+    monkeypatch.setattr(session_module, "_SEES", False)
     monkeypatch.setattr(sys, "platform", platform)
     if platform == "darwin":
         monkeypatch.setattr(os, "killpg", killpg_of_macos)

@@ -24,18 +24,18 @@ from typing import Self
 import attrs
 import trio
 
-from .._records import Ending, Leftover, Pty
-from ._census import Census
-from ._exit_watch import ExitWatch
-from ._first import Function, first_of
-from ._helpers import procfs
-from ._holders import holders
-from ._pump import BUFFER, Pump
-from ._seam import Capture, Process, Spec
-from ._session import PATIENCE, Session
-from ._stdin import StdinFeeder, StdinStream
-from ._store import Store
-from ._wiring import Wiring
+from ..._records import Ending, Leftover, Pty
+from .._helpers import procfs
+from .._seam import Capture, Process, Spec
+from .._stdin import StdinFeeder, StdinStream
+from .census import Census
+from .exit_watch import ExitWatch
+from .first import Function, first_of
+from .holders import holders
+from .pump import BUFFER, Pump
+from .session import PATIENCE, Session
+from .store import Store
+from .wiring import Wiring
 
 # What a leader started often ends with it, but a moment later. That moment is not worth a
 # SIGTERM; it ends as soon as nothing is left.

@@ -1,6 +1,6 @@
 """Run between the start of a process and its exec, in place of a ``preexec_fn``.
 
-Called as ``python -I -S _starter.py REPORT TERMINAL LC_CTYPE EXECUTABLE ARGV...``: makes the
+Called as ``python -I -S starter.py REPORT TERMINAL LC_CTYPE EXECUTABLE ARGV...``: makes the
 signals what they are by default, makes the terminal on descriptor 0 the controlling one, and
 becomes the command. It says on the descriptor REPORT how that went: ``+`` when it is about to,
 and then an errno if it could not.

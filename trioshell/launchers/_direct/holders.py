@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .._records import Leftover
+from ..._records import Leftover
 
 
 def holders(fd: int) -> tuple[Leftover, ...]:

@@ -23,10 +23,10 @@ from typing import Self
 import attrs
 import trio
 
-from .._records import Leftover
-from ._census import Census, born_between, newest_number, session_of
-from ._exit_watch import ExitWatch
-from ._refusal import shortage
+from ..._records import Leftover
+from .._refusal import shortage
+from .census import Census, born_between, newest_number, session_of
+from .exit_watch import ExitWatch
 
 # How long SIGKILL may take to have its effect. A process that is still there then waits for a
 # device, or may not be signalled by us.

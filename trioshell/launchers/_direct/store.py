@@ -9,7 +9,7 @@ from typing import Self
 import attrs
 import trio
 
-from ._files import FileCapture
+from .._files import FileCapture
 
 
 @attrs.define(eq=False)

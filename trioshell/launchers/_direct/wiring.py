@@ -9,8 +9,8 @@ from typing import Self
 
 import attrs
 
-from .._records import Pty
-from ._seam import Spec
+from ..._records import Pty
+from .._seam import Spec
 
 
 @attrs.define(eq=False)

@@ -18,7 +18,7 @@ import termios
 import attrs
 import trio
 
-from ._store import Store
+from .store import Store
 
 BUFFER = 256 * 1024  # fits into the cache of a core: larger ones are slower
 _PIPE = 64 * 1024

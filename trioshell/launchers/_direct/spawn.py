@@ -23,8 +23,8 @@ from typing import Any
 
 import trio
 
-from ._seam import Spec
-from ._wiring import Wiring
+from .._seam import Spec
+from .wiring import Wiring
 
 # Seconds between the attempts while the system has no process to spare: 1.3 s in all.
 _RETRIES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
@@ -32,7 +32,7 @@ _RETRIES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 _RESET_BY_POPEN = {
     getattr(signal, name) for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ") if hasattr(signal, name)
 }
-_STARTER = os.path.join(os.path.dirname(__file__), "_starter.py")
+_STARTER = os.path.join(os.path.dirname(__file__), "starter.py")
 
 
 def has_starter() -> bool:

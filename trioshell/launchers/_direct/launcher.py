@@ -27,12 +27,12 @@ from typing import final
 import attrs
 import trio
 
-from ._direct_process import DirectProcess, Shared
-from ._refusal import refusal
-from ._seam import Guarantees, Launcher, Spec
-from ._spawn import has_starter, spawn
-from ._store import Store
-from ._wiring import Wiring
+from .._refusal import refusal
+from .._seam import Guarantees, Launcher, Spec
+from .process import DirectProcess, Shared
+from .spawn import has_starter, spawn
+from .store import Store
+from .wiring import Wiring
 
 
 @final

@@ -16,11 +16,11 @@ from typing import Self
 import attrs
 import trio
 
-from .._records import Usage
-from ._pidfd import exit_status
+from ..._records import Usage
+from .pidfd import exit_status
 
 if sys.platform != "linux":
-    from . import _kqueue
+    from . import kqueue
 
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
@@ -77,7 +77,7 @@ class ExitWatch:
             elif sys.platform == "linux":
                 await _wait_in_thread(self.pid)
             else:
-                await _kqueue.wait_exit(self.pid)
+                await kqueue.wait_exit(self.pid)
             if not self.ended:
                 # Somebody traces it: he is told first, and we can look only when he let go.
                 await trio.sleep(0.001)
@@ -116,7 +116,7 @@ def _look(pid: int) -> bool | None:
     """Whether a child has ended; None when there is no such child (any more)."""
     if sys.platform == "darwin" and not hasattr(os, "waitid"):
         # Python has it on macOS since 3.13. Until then a lost status shows when it is reaped.
-        return _kqueue.has_exited(pid)
+        return kqueue.has_exited(pid)
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
