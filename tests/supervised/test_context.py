@@ -57,7 +57,7 @@ async def test_context_is_clean(start: Start, tmp_path: Path) -> None:
     }
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGRTMIN})
     try:
-        _, signals = await run(start, "grep -E 'Sig(Blk|Ign)' /proc/$$/status")
+        _, signals = await run(start, ("/bin/grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"))
         seen = await look(start)
         again = await look(start)  # a reused supervisor gives the same
     finally:

@@ -69,9 +69,9 @@ class FileCapture(Capture):
 
         Args:
             size: Bytes in the file.
-            fd: Held from now on, because the file is not at its path any more. A deleted file
-                lives as long as somebody has it open: what was captured stays readable until the
-                shell is deleted (C13). None: it is at its path.
+            fd: Held from now on, because something happened to the file: mostly, it is not at its
+                path any more. A deleted file lives as long as somebody has it open: what was
+                captured stays readable until the shell is deleted (C13). None: all is well.
 
         Returns:
             What somebody else has done to the file, or None.
@@ -79,12 +79,13 @@ class FileCapture(Capture):
         self._rescue = None
         self._kept = fd
         self._last_size = size
+        if fd is None:
+            return None
         try:
             with self._open():
-                pass
+                return f"the capture file {self.path!r} was deleted or replaced"
         except OutputLostError as error:
             return str(error)
-        return None if fd is None else f"the capture file {self.path!r} was deleted or replaced"
 
     @property
     def size(self) -> int:

@@ -135,6 +135,16 @@ class Link:
         with contextlib.suppress(OSError):
             self._channel.sock.shutdown(socket.SHUT_WR)
 
+    def is_gone(self) -> bool:
+        """Whether the supervisor has ended. After `let_go`, when nothing is to be read."""
+        try:
+            self._listen()
+        except BlockingIOError:
+            return False
+        except LinkLostError:
+            return True
+        return False
+
     async def wait_gone(self) -> None:
         """After `let_go`: wait until the supervisor has ended, and free the socket."""
         with self._channel.sock, contextlib.suppress(LinkLostError):

@@ -18,6 +18,7 @@ import errno
 import functools
 import os
 import tempfile
+from collections import deque
 from types import TracebackType
 from typing import final
 
@@ -36,8 +37,8 @@ from ._seam import Guarantees, Launcher, Spec
 from ._supervised_process import SupervisedProcess
 from ._sweep import Sweeper
 
-# Supervisors that wait for their next command. A burst of short commands finds them ready.
-_MAX_IDLE = 64
+# Supervisors that wait for their next command: about 1 MiB of memory each.
+_MAX_IDLE = 32
 
 # A command that the system refused for the moment is tried again, for 1.3 s in all.
 _FOR_THE_MOMENT = {errno.EAGAIN, errno.ENOMEM, errno.ETXTBSY}
@@ -59,7 +60,7 @@ class SupervisedLauncher(Launcher):
     _server: ForkServer | None = None
     _starting: trio.Lock = attrs.field(factory=trio.Lock)
     _idle: list[Link] = attrs.field(factory=list)
-    _leaving: list[Link] = attrs.field(factory=list)
+    _leaving: deque[Link] = attrs.field(factory=deque)
     _sweeper: Sweeper = attrs.field(factory=Sweeper)
 
     @property
@@ -79,8 +80,8 @@ class SupervisedLauncher(Launcher):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        links = self._idle + self._leaving
-        self._idle, self._leaving = [], []
+        links = [*self._idle, *self._leaving]
+        self._idle, self._leaving = [], deque()
         server, self._server = self._server, None
         try:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSING):
@@ -120,11 +121,12 @@ class SupervisedLauncher(Launcher):
 
     def take_back(self, link: Link) -> None:
         """A supervisor is free for another shell."""
-        if link.server is self._server and len(self._idle) < _MAX_IDLE:
+        if link.server is not self._server:
+            self._part_with(link)
+        elif len(self._idle) < _MAX_IDLE:
             self._idle.append(link)
         else:
-            link.let_go()
-            self._leaving.append(link)
+            link.close()
 
     def retire(self, link: Link) -> None:
         """A supervisor is not to be used again; whatever it has running is to be killed."""
@@ -140,6 +142,13 @@ class SupervisedLauncher(Launcher):
             leftovers = await self._sweeper.sweep(id)
         link.close()
         return leftovers
+
+    def _part_with(self, link: Link) -> None:
+        """Its fork server is gone, so nobody but us can tell when the supervisor is, too."""
+        link.let_go()
+        self._leaving.append(link)
+        while self._leaving and self._leaving[0].is_gone():
+            self._leaving.popleft().close()
 
     async def _launch(self, spec: Spec, capture: FileCapture, file: int) -> SupervisedProcess:
         order = Order.of(spec, capture.path, file)

@@ -220,7 +220,7 @@ class Shell:
             "output_error": store.error,
             "trouble": self._trouble,
         }
-        fds = [] if self._has_path() else [self._file]
+        fds = [] if self._is_in_place() else [self._file]
         if self.done and not fds:
             self._close_file()  # or deleting the file would not give its space back at once
         self._say(messages.ENDED, body, fds)
@@ -231,11 +231,13 @@ class Shell:
             os.close(self._file)
             self._file = -1
 
-    def _has_path(self) -> bool:
+    def _is_in_place(self) -> bool:
+        """Whether the capture file is at its path, and as long as it was made."""
         try:
-            return _identity(os.lstat(self._request["path"])) == self._identity
+            status = os.lstat(self._request["path"])
         except OSError:
             return False
+        return _identity(status) == self._identity and status.st_size >= self.pump.store.size
 
     def _tell_growth(self) -> None:
         if self.pump.store.size > self._watched:
