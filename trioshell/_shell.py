@@ -266,6 +266,7 @@ class Shell:
 
 def current_info(entry: Entry) -> ShellInfo:
     """The info, with the size so far of what still runs."""
-    if entry.life.live and entry.capture is not None:
-        return attrs.evolve(entry.info, size=entry.capture.size)
-    return entry.info
+    if not entry.life.live or entry.capture is None:
+        return entry.info
+    size = entry.capture.size
+    return attrs.evolve(entry.info, size=size) if size else entry.info
