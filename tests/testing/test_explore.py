@@ -163,6 +163,11 @@ def racers(*names: str, steps: int = 1) -> Callable[[], Awaitable[str]]:
     return main
 
 
+def deviations_of(schedule: Schedule) -> int:
+    at, others = schedule.family.literal()
+    return len(at) + sum(map(len, others.values()))
+
+
 def test_explore_without_deviations_is_one_run() -> None:
     report = explore(racers("a", "b", "c"), holds=0)
     assert report.complete
@@ -180,18 +185,75 @@ def test_explore_with_enough_deviations_reaches_every_order() -> None:
 
 
 def test_explore_runs_no_schedule_twice_and_the_simple_ones_first() -> None:
-    traces: list[tuple[str, ...]] = []
+    schedules: list[Schedule] = []
 
     async def main() -> None:
         clock = trio.lowlevel.current_clock()
         assert isinstance(clock, Schedule)
-        traces.append((repr(clock),))
-        await racers("a", "b", steps=2)()
+        schedules.append(Schedule.parse(repr(clock)))
+        with trio.move_on_after(1):
+            await racers("a", "b", steps=2)()
+            await trio.sleep(2)
 
     report = explore(main, holds=2)
-    assert len(set(traces)) == len(traces) == report.runs
-    deviations = [len(Schedule.parse(trace[0]).family.literal()[0]) for trace in traces]
+    assert len(set(schedules)) == len(schedules) == report.runs
+    deviations = [deviations_of(schedule) for schedule in schedules]
     assert deviations == sorted(deviations)
+    assert {0, 1, 2} == set(deviations)
+    kinds = {name for schedule in schedules for name in schedule.family.literal()[1]}
+    assert kinds == {"slow", "jumps"}
+
+
+def timer_beats_end() -> Callable[[], Awaitable[str]]:
+    """Return a program that may believe its timer although the work is done."""
+
+    async def main() -> str:
+        done = trio.Event()
+
+        async def work() -> None:
+            await trio.sleep(0.9)
+            done.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            with trio.move_on_after(1) as scope:
+                await done.wait()
+            return "wrong" if scope.cancelled_caught and done.is_set() else "right"
+
+    return main
+
+
+def lost_wakeup() -> Callable[[], Awaitable[str]]:
+    """Return a program in which a waiter is slow to say that it waits."""
+
+    async def main() -> str:
+        waiters: list[trio.Event] = []
+        done = False
+
+        async def wait() -> None:
+            if not done:
+                await trio.lowlevel.checkpoint()
+                waiters.append(trio.Event())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(1)
+            done = True
+            woken = len(waiters)
+        return "right" if woken == len(waiters) else "wrong"
+
+    return main
+
+
+@pytest.mark.parametrize("program", [timer_beats_end(), lost_wakeup()], ids=["timer", "wakeup"])
+def test_explore_finds_races_with_time_by_one_deviation(
+    program: Callable[[], Awaitable[str]],
+) -> None:
+    """A timer and an end in the same step; a task slower than a timer."""
+    assert set(explore(program, time=False).results) == {"right"}
+    report = explore(program, holds=1)
+    assert report.complete
+    assert set(report.results) == {"right", "wrong"}
 
 
 def test_explore_in_batches_keeps_to_orders_that_trio_produces() -> None:

@@ -153,52 +153,71 @@ class Hold:
     """Each task runs until it blocks, but for a few deviations.
 
     At a decision in ``at`` the task whose turn it is waits until nothing else can run; at one in
-    ``jumps``, time passes although tasks are ready.
+    ``slow`` also until a few timers have fired. At one in ``jumps`` the timers fire, and the tasks
+    that were ready go on as before.
     """
 
     name: ClassVar[str] = "hold"
     at: tuple[int, ...] = ()
+    slow: tuple[int, ...] = ()
     jumps: tuple[int, ...] = ()
 
     def literal(self) -> tuple[tuple[int, ...], dict[str, Any]]:
-        return self.at, {"jumps": self.jumps} if self.jumps else {}
+        options = {"slow": self.slow, "jumps": self.jumps}
+        return self.at, {name: decisions for name, decisions in options.items() if decisions}
 
     def chooser(self) -> Chooser:
-        return Holder(frozenset(self.at), frozenset(self.jumps))
+        return Holder(self)
 
 
 @attrs.define(eq=False)
 class Holder:
     """The chooser of `Hold`. Setting one task aside is a decision of its own."""
 
-    at: frozenset[int]
-    jumps: frozenset[int]
-    _held: list[Gated] = attrs.field(factory=list[Gated])
+    hold: Hold
+    _held: list[Gated] = attrs.field(factory=list[Gated])  # until nothing else can run
+    _slow: list[Gated] = attrs.field(factory=list[Gated])  # until no timer is pending, either
+    _jumps: int = 0  # for the sake of the slow ones
 
     def choose(self, gate: Gate, ready: Sequence[Gated]) -> Gated | None:
-        can_hold = len(ready) > 1
-        while True:
-            free = self._free(ready)
-            head = gate.head(free)
-            self.note(gate, can_hold=can_hold)
-            if gate.decision in self.jumps and gate.timer():
+        while free := self._free(gate, ready):
+            self.note(gate, ready)
+            if gate.decision in self.hold.jumps and gate.timer():
                 return None
-            if not can_hold or gate.decision not in self.at:
+            head = gate.head(free)
+            if gate.decision in self.hold.slow:
+                gate.record.mark(f"slow {gate.record.label(head.number)}")
+                self._slow.append(head)
+            elif gate.decision in self.hold.at and len(ready) > 1:
+                gate.record.mark(f"hold {gate.record.label(head.number)}")
+                if len(free) == 1:  # it waits for those that were held before it
+                    self._held.clear()
+                self._held.append(head)
+            else:
                 return head
-            gate.record.mark(f"hold {gate.record.label(head.number)}")
             gate.decision += 1
-            if len(free) == 1:  # it waits for those that were held before it
-                self._held.clear()
-            self._held.append(head)
+        return None
 
-    def note(self, gate: Gate, *, can_hold: bool) -> None:
+    def note(self, gate: Gate, ready: Sequence[Gated]) -> None:
         """Called before each decision."""
 
-    def _free(self, ready: Sequence[Gated]) -> Sequence[Gated]:
-        """Return those that are not held; when there are none, all are let go."""
-        if self._held:
-            free = [gated for gated in ready if gated not in self._held]
-            if free:
-                return free
+    def note_release(self, gate: Gate) -> None:
+        """Called before those that were held are let go."""
+
+    def _free(self, gate: Gate, ready: Sequence[Gated]) -> Sequence[Gated]:
+        """Return those whose turn can come; none if time is to pass first."""
+        if not self._held and not self._slow:
+            return ready
+        free = [gated for gated in ready if gated not in self._held and gated not in self._slow]
+        if not free and self._held:
+            self.note_release(gate)
             self._held.clear()
+            free = [gated for gated in ready if gated not in self._slow]
+        if free:
+            return free
+        if self._jumps < _JUMPS_IN_A_ROW and gate.timer():
+            self._jumps += 1
+            return ()
+        self._slow.clear()
+        self._jumps = 0
         return ready

@@ -64,7 +64,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     decision: int = 0  # the number of the coming decision
     arrived: list[Gated] = attrs.field(factory=list[Gated])  # since the last decision
     waiting: list[Gated] = attrs.field(factory=list[Gated])  # for a step, in order of arrival
-    last: Gated | None = None  # took the last step
+    last: Gated | None = None  # took the last step, and did not block in it
     when_quiet: list[Place] = attrs.field(factory=list["Place"])  # the last is served first
     watch: Callable[[], object] | None = None  # called before each step and each jump of time
 
@@ -98,6 +98,8 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
         if not self._pending:
             if self.arrived:
                 self._admit()
+            if self.last is not None and not self.last.queued:
+                self.last = None
             if self.waiting:
                 self._decide()
 
@@ -134,7 +136,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
         return trio.lowlevel.current_statistics().seconds_to_next_deadline < math.inf
 
     def head(self, ready: Sequence[Gated]) -> Gated:
-        """Return whose turn it is by default: the task that ran last, else the first to arrive."""
+        """Return whose turn it is by default: the task that still runs, else the first to come."""
         last = self.last
         return last if last is not None and last in ready else ready[0]
 

@@ -65,18 +65,21 @@ class Gated:
         return getattr(self._coro, name)
 
     @property
+    def queued(self) -> bool:
+        return self._held is not _EMPTY
+
+    @property
     def abort(self) -> Callable[[Callable[[], NoReturn]], trio.lowlevel.Abort] | None:
         """The abort function with which the task blocked; None after a mere checkpoint."""
         return getattr(self.message, "abort_func", None)
 
     def interrupt(self, error: Exception) -> bool:
         """Raise ``error`` where the task is, even inside a shield; return whether that can be."""
-        blocked = self._held is _EMPTY
-        if not blocked and self.abort is None:
+        if self.queued and self.abort is None:
             self._held = outcome.Error(error)
             return True
         # A task that was woken from anything but a checkpoint must get what it was woken for.
-        if not blocked or self.abort is None:
+        if self.queued or self.abort is None:
             return False
 
         def fail() -> NoReturn:

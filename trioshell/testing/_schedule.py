@@ -116,6 +116,7 @@ class Schedule(trio.abc.Clock, trio.abc.Instrument):
     def hold(
         cls,
         *at: int,
+        slow: Sequence[int] = (),
         jumps: Sequence[int] = (),
         batch: bool = False,
         allow_io: bool = False,
@@ -124,11 +125,15 @@ class Schedule(trio.abc.Clock, trio.abc.Instrument):
 
         Args:
             at: At these decisions the task whose turn it is waits until nothing else can run.
-            jumps: At these decisions time jumps to the next timer, although tasks are ready.
+            slow: At these it waits until a few timers have fired, too.
+            jumps: At these decisions time jumps to the next timer, although tasks are ready; they
+                then go on as before.
             batch: Keep to orders that trio produces today.
             allow_io: Use the real clock, for programs with threads, processes or sockets.
         """
-        family = Hold(positions("a decision", at), positions("jumps", jumps))
+        family = Hold(
+            positions("a decision", at), positions("slow", slow), positions("jumps", jumps)
+        )
         return cls(family, batch=batch, allow_io=allow_io)
 
     @classmethod
@@ -277,4 +282,4 @@ def _member(index: int) -> Family:
         return Priorities(some(8, RANKS), demote=some(2, below), clock=some(1, RANKS)[0])
     if index % 3 == 1:
         return Walk(index)
-    return Hold(some(2, below), jumps=some(1, below))
+    return Hold(some(1, below), slow=some(1, below), jumps=some(1, below))

@@ -40,21 +40,18 @@ def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[
     def walked(seed: int, time: bool) -> Schedule:  # noqa: FBT001
         return Schedule.walk(seed, time=time, batch=batch, allow_io=allow_io)
 
-    def held(at: list[int], jumps: list[int]) -> Schedule:
-        return Schedule.hold(*at, jumps=jumps, batch=batch, allow_io=allow_io)
+    def held(at: list[int], slow: list[int], jumps: list[int]) -> Schedule:
+        return Schedule.hold(*at, slow=slow, jumps=jumps, batch=batch, allow_io=allow_io)
 
+    few = st.lists(decisions, max_size=2, unique=True)
     priorities = st.builds(
         ranked,
         st.lists(st.integers(0, RANKS - 1), max_size=8),
-        st.lists(decisions, max_size=3, unique=True),
+        few,
         st.none() | st.integers(0, RANKS - 1),
     )
     walks = st.builds(walked, st.integers(0, 2**16), st.booleans())
-    holds = st.builds(
-        held,
-        st.lists(decisions, max_size=3, unique=True),
-        st.lists(decisions, max_size=2, unique=True),
-    )
+    holds = st.builds(held, few, few, few)
     # In the order in which shrinking prefers them.
     strategy = priorities | holds | walks
     if verdict().problem is None:
