@@ -76,7 +76,7 @@ def _numbering(history: History) -> Iterator[Violation]:
 def _grammar(history: History, life: Life) -> Iterator[Violation]:
     """The automaton of one shell: what has been said so far allows what is said next."""
     # Of a log that begins in the middle, the first words about some shells are missing.
-    said = "" if history.first_seq == 1 or life.created else "created"
+    said = "" if history.first_seq == 1 or life.created else "unknown"
     for event in life.events:
         broken = _BROKEN.get((type(event), said))
         if broken is not None:
