@@ -46,8 +46,8 @@ class Directory:
         del id
         return None
 
-    def end_record(self, id: str) -> str | None:
-        """Where a supervisor records the end of a shell."""
+    def notes(self, id: str) -> str | None:
+        """Where a supervisor notes what it knows of a shell."""
         del id
         return None
 
@@ -82,8 +82,8 @@ class DurableDirectory(Directory):
     def capture(self, id: str) -> str:
         return os.path.join(self._output, f"{id}.out")
 
-    def end_record(self, id: str) -> str:
-        return self.ledger.end_path(id)
+    def notes(self, id: str) -> str:
+        return self.ledger.notes_path(id)
 
     def close(self) -> None:
         self.ledger.close()

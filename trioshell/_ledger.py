@@ -44,6 +44,7 @@ from .launchers._helpers import procfs
 
 _RECORD: Final = re.compile(rf"(sh_[0-9a-f]{{28}})\.({'|'.join(STATES)})\.json")
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LINE: Final = 256  # the longest in a notes file is shorter
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -94,18 +95,20 @@ class Ledger:
 
 
 @attrs.frozen
-class End:
-    """The end of a leader, as its supervisor recorded it.
+class Notes:
+    """What a supervisor noted of a leader: see `Spec.notes`. Any of it may be missing.
 
     Attributes:
+        leader: Its pid and its start time.
         returncode: As in `subprocess`.
         by_itself: It ended before any signal of a kill reached it.
-        time: When that was recorded, in epoch seconds.
+        ended: When that was noted, in epoch seconds.
     """
 
-    returncode: int
-    by_itself: bool
-    time: float
+    leader: tuple[int, int] | None = None
+    returncode: int | None = None
+    by_itself: bool = False
+    ended: float | None = None
 
 
 @attrs.define(eq=False)
@@ -167,7 +170,7 @@ class DurableLedger(Ledger):
             # The old record says that the shell runs: the next scope would report a second end.
             self._unwritten[info.id] = record
             self._remove_record(info.id)
-        self._remove_end(info.id)
+        self._remove(f"{info.id}.notes")
         return trouble
 
     def released(self, id: str) -> None:
@@ -194,19 +197,26 @@ class DurableLedger(Ledger):
         record = self._unwritten.pop(id, None)
         return record is None or self._write_or_report(record) is None
 
-    def end_path(self, id: str) -> str:
-        """Where a supervisor records the end of this shell's leader."""
-        return os.path.join(self._folder, f"{id}.end")
+    def notes_path(self, id: str) -> str:
+        """Where a supervisor notes what it knows of this shell."""
+        return os.path.join(self._folder, f"{id}.notes")
 
-    def end(self, id: str) -> End | None:
-        """The end that a supervisor recorded, if it came to that."""
-        try:
-            with open(self.end_path(id), "rb") as file:
-                raw = json.loads(file.read(MAX_SIZE))
-                time = os.fstat(file.fileno()).st_mtime
-            return End(os.waitstatus_to_exitcode(raw["status"]), raw["by_itself"] is True, time)
-        except (OSError, ValueError, TypeError, LookupError):
-            return None
+    def notes(self, id: str) -> Notes:
+        """What a supervisor noted; what cannot be read was not noted."""
+        notes = Notes()
+        # Damage anywhere makes all that follows unknown; nothing is guessed.
+        with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
+            with open(self.notes_path(id), "rb") as file:
+                first, second = file.readline(_LINE), file.readline(_LINE)
+                changed = os.fstat(file.fileno()).st_mtime
+            start = json.loads(first)
+            notes = Notes(leader=(int(start["pid"]), int(start["start"])))
+            end = json.loads(second)
+            returncode = os.waitstatus_to_exitcode(end["status"])
+            notes = attrs.evolve(
+                notes, returncode=returncode, by_itself=end["by_itself"] is True, ended=changed
+            )
+        return notes
 
     def close(self) -> None:
         self._owner_file.close()
@@ -246,7 +256,7 @@ class DurableLedger(Ledger):
 
     def _erase(self, id: str) -> None:
         # The record last: no other file is ever left that no record tells of.
-        self._remove_end(id)
+        self._remove(f"{id}.notes")
         self._remove_record(id)
         self._unwritten.pop(id, None)
 
@@ -257,10 +267,6 @@ class DurableLedger(Ledger):
             match = _RECORD.fullmatch(name)
             if match is not None and match[1] in self._records and name not in current:
                 self._remove(name)
-
-    def _remove_end(self, id: str) -> None:
-        self._remove(f"{id}.end")
-        self._remove(f"{id}.end~")  # of a supervisor that was killed while it wrote
 
     def _remove(self, name: str) -> None:
         with contextlib.suppress(OSError):

@@ -2,7 +2,7 @@
 
 *   What had ended is retained again.
 *   What was running has lost its host. Its tree is ended, and its one `exited` is published: with
-    its true end if a supervisor recorded that, else as killed, with a returncode of None.
+    its true end if a supervisor noted that, else as killed, with a returncode of None.
 *   What was about to be started never was a shell (C2): its process is ended without a word.
 """
 
@@ -20,7 +20,7 @@ import trio
 from ._entry import Entry
 from ._exceptions import OutputLostError
 from ._ids import Ids
-from ._ledger import DurableLedger, End
+from ._ledger import DurableLedger, Notes
 from ._reap import obstacle, reap, wait_for_keepers
 from ._record_format import Place, Record
 from ._records import Ending, Leftover
@@ -48,13 +48,24 @@ async def recover(ledger: DurableLedger, registry: Registry, ids: Ids) -> None:
         ids.follow(record.info.id)
     unfinished = [record for record in records if record.unfinished]
     await wait_for_keepers(unfinished)
-    # Read before any signal of ours: what a supervisor records later may be our doing.
-    ends = {record.info.id: ledger.end(record.info.id) for record in unfinished}
+    # Read before any signal of ours: what a supervisor notes later may be our doing.
+    notes = {record.info.id: ledger.notes(record.info.id) for record in unfinished}
+    unfinished = [_recognised(record, notes[record.info.id]) for record in unfinished]
     reapable = [record for record in unfinished if obstacle(record) is None]
     remains = await reap(reapable) if reapable else {}
     for record in unfinished:
         _report_trouble(record, remains)
-    _take_over(records, ledger, registry, ends, remains)
+    _take_over(records, ledger, registry, notes, remains)
+
+
+def _recognised(record: Record, notes: Notes) -> Record:
+    """The supervisor knew the leader before its host could."""
+    if record.process is not None or record.owner is None or notes.leader is None:
+        return record
+    pid, start = notes.leader
+    # It is the leader of its session (C15).
+    leader = attrs.evolve(record.owner, pid=pid, start=start, session=pid)
+    return attrs.evolve(record, process=leader)
 
 
 def _is_free(record: Record, ledger: DurableLedger) -> bool:
@@ -71,7 +82,7 @@ def _take_over(
     records: Sequence[Record],
     ledger: DurableLedger,
     registry: Registry,
-    ends: Mapping[str, End | None],
+    notes: Mapping[str, Notes],
     remains: Remains,
 ) -> None:
     """The rest is one step: whoever looks sees all of the former shells, or none."""
@@ -79,7 +90,7 @@ def _take_over(
         if record.place is None:
             _capture(record).remove()
             ledger.forget(record.info.id)
-    shells = [_Former.of(record, ends) for record in records if record.place is not None]
+    shells = [_Former.of(record, notes) for record in records if record.place is not None]
     by_event = sorted(shells, key=lambda shell: shell.place)
     unsaid = [shell for shell in by_event if not ledger.said(shell.record)]
     for shell in shells:
@@ -102,12 +113,12 @@ class _Former:
 
     record: Record
     entry: Entry
-    end: End | None
+    notes: Notes
 
     @classmethod
-    def of(cls, record: Record, ends: Mapping[str, End | None]) -> Self:
-        end = ends.get(record.info.id)
-        ended = time.time() if end is None else end.time
+    def of(cls, record: Record, all_notes: Mapping[str, Notes]) -> Self:
+        notes = all_notes.get(record.info.id, Notes())
+        ended = time.time() if notes.ended is None else notes.ended
         lived = max(0.0, ended - record.info.started)  # the wall clock may have been set back
         entry = Entry(
             info=record.info,
@@ -123,7 +134,7 @@ class _Former:
         if not record.info.running:
             entry.life.settle(by_itself=True)
             entry.end.set()
-        return cls(record, entry, end)
+        return cls(record, entry, notes)
 
     @property
     def place(self) -> Place:
@@ -134,8 +145,8 @@ class _Former:
         """How a shell ended that was running when its host crashed."""
         because = obstacle(self.record)
         return Ending(
-            returncode=None if self.end is None else self.end.returncode,
-            by_itself=self.end is not None and self.end.by_itself,
+            returncode=self.notes.returncode,
+            by_itself=self.notes.by_itself,
             size=_capture(self.record).size,
             leftovers=leftovers,
             output_error=self._output_error(),
@@ -147,7 +158,9 @@ class _Former:
             _capture(self.record).read(0, 1)
         except OutputLostError as error:
             return str(error)
-        return None if self.end is not None else f"{_CRASHED}: its last output may be missing"
+        if self.notes.ended is not None:
+            return None  # the end is noted when the output is complete
+        return f"{_CRASHED}: its last output may be missing"
 
 
 def _capture(record: Record) -> FileCapture:

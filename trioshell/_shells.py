@@ -208,7 +208,7 @@ class Shells:
             grace=asked.grace,
             output_limit=asked.output_limit,
             on_output_limit=asked.on_output_limit,
-            end_record=self._directory.end_record(id),
+            notes=self._directory.notes(id),
         )
         return Entry(
             info=info,

@@ -123,7 +123,7 @@ async def test_files_of_others_are_left_alone(directory: Path) -> None:
     (directory / "notes.txt").write_text("mine")
     (directory / "output" / "sh_000000000000000000000000000a.out").write_text("whose?")
     (directory / "records" / "README").write_text("read me")
-    (directory / "records" / "sh_000000000000000000000000000a.end").write_text("{}")
+    (directory / "records" / "sh_000000000000000000000000000a.notes").write_text("{}")
     (directory / "records" / "settings.json").write_text("{}")
     before = files(directory)
     with pytest.warns(RuntimeWarning, match=r"settings\.json.*its name is not that of a record"):
@@ -163,13 +163,26 @@ async def test_owner_file_may_be_damaged(content: bytes | None, directory: Path,
 
 
 @linux
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"status": "x"}', b'{"status": 4991}', b"[1]"])
-async def test_recorded_end_may_be_damaged(content: bytes, directory: Path, tag: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[1]",
+        b"\xff" * 1000,
+        b'{"status": 0, "by_itself": true}',
+        b'{"pid": 1, "start": 1}\n{"status": "0", "by_itself": true}\n',
+        b'{"pid": 1, "start": 1}\n{"status": 4991, "by_itself": true}\n',
+        b'{"pid": 1, "start": 1}\n{"status": 0, "by_it',
+    ],
+)
+async def test_notes_of_a_supervisor_may_be_damaged(
+    content: bytes, directory: Path, tag: str
+) -> None:
     """A returncode is never invented."""
     host = Host.start(one("exec sleep 600"), directory, tag=tag)
     wait_until(lambda: left(tag))
     host.crash_totally()
-    (directory / "records" / f"{host.answer['id']}.end").write_bytes(content)
+    (directory / "records" / f"{host.answer['id']}.notes").write_bytes(content)
     async with reopened(directory) as (shells, events):
         (shell,) = shells
         assert (shell.status, shell.info.returncode) == (Status.KILLED, None)

@@ -46,9 +46,9 @@ def crashed(directory: Path, tag: str) -> Host:
     wait_until(lambda: left(tag))
     host.crash()  # the supervisor ends the tree
     wait_until(lambda: not left(tag))
-    end = directory / "records" / f"{host.answer['id']}.end"
-    wait_until(end.exists)
-    end.unlink()
+    notes = directory / "records" / f"{host.answer['id']}.notes"
+    wait_until(lambda: "status" in notes.read_text())
+    notes.unlink()
     return host
 
 

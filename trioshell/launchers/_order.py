@@ -76,7 +76,7 @@ class Order:
             "grace": float(spec.grace),
             "limit": spec.output_limit,
             "kill_at_limit": spec.on_output_limit == "kill",
-            "end_record": None if spec.end_record is None else os.fsencode(spec.end_record),
+            "notes": None if spec.notes is None else os.fsencode(spec.notes),
         }
         order = cls(body, [file])
         try:

@@ -72,10 +72,11 @@ class Spec:
         grace: Seconds that leftovers of a natural end get between SIGTERM and SIGKILL.
         output_limit: Bytes of output kept on disk, or None.
         on_output_limit: What happens beyond it.
-        end_record: Path of a file to write, at one stroke, as soon as the leader has ended and
-            before that is reported; None: not asked for. It holds ``{"status": N, "by_itself":
-            true}``: the raw wait status, and whether the leader ended before any signal of a
-            kill reached it. For helpers that outlive the host: the next scope reads it there.
+        notes: Path of a file in which a helper that may outlive the host notes what the host may
+            never hear, before it is reported; None: not asked for. A line ``{"pid": N, "start":
+            N}`` as soon as the leader runs (its start time in clock ticks after the boot), and a
+            line ``{"status": N, "by_itself": true}`` as soon as it has ended (its raw wait
+            status, and as in `Ending`). The next scope reads it there.
     """
 
     id: str
@@ -90,7 +91,7 @@ class Spec:
     grace: float = 3.0
     output_limit: int | None = None
     on_output_limit: OnOutputLimit = "cut"
-    end_record: str | None = None
+    notes: str | None = None
 
 
 class Capture(abc.ABC):

@@ -17,7 +17,8 @@ import os
 import signal
 import time
 
-from . import messages, noting, starting
+from . import messages, starting
+from .notes import Notes
 from .pumping import Pump
 from .storing import LimitedStore, Store
 from .tree import Tree
@@ -79,10 +80,15 @@ class Shell:
         self._give_up = math.inf
         self._watched = math.inf
         self._drained = False
-        self._noted = False
         self._reported = False
         self._trouble: str | None = None
-        source, leader = starting.start(request, spawn.fds[1:], null)
+        self._notes = Notes(request["notes"])
+        try:
+            source, leader = starting.start(request, spawn.fds[1:], null)
+        except starting.StartError:
+            self._notes.close()
+            raise
+        self._notes.began(leader)
         self.tree = Tree(leader, own_children)
         store = _make_store(self._file, null, request["limit"])
         self.pump = Pump(source, store, terminal=request["terminal"] is not None)
@@ -131,6 +137,7 @@ class Shell:
     def close(self) -> None:
         self.pump.close()
         self._close_file()
+        self._notes.close()
 
     def _leader_ended(self) -> None:
         self._note_end()
@@ -198,10 +205,8 @@ class Shell:
         return [(process.pid, process.name) for process in self.tree.alive()]
 
     def _note_end(self) -> None:
-        path, tree = self._request["end_record"], self.tree
-        if path is not None and tree.status is not None and not self._noted:
-            self._noted = True
-            noting.note(path, tree.status, tree.by_itself)
+        if self.tree.status is not None:
+            self._notes.ended(self.tree.status, by_itself=self.tree.by_itself)
 
     def _report(self) -> None:
         self._note_end()

@@ -29,7 +29,7 @@ _COMMAND = {
     "grace": 0.0,
     "limit": None,
     "kill_at_limit": False,
-    "end_record": None,
+    "notes": None,
 }
 
 
