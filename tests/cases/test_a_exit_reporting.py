@@ -30,57 +30,44 @@ def reference(case: Case, command: str) -> tuple[int, bytes]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "output"),
-    [
-        ("bash -c 'A=(); false'", 1, b""),
-        ("false || ( exit 3 )", 3, b""),
-        ("echo '((('; exit 7", 7, b"(((\n"),
-    ],
-)
-async def test_the_code_is_the_wait_status(
-    case: Case, command: str, code: int, output: bytes
-) -> None:
+async def test_the_code_is_the_wait_status(case: Case) -> None:
     """Case 1: a failing command reported as success when its text cannot be parsed.
 
     https://github.com/SWE-agent/SWE-ReX/issues/54
     """
+    commands = {
+        "bash -c 'A=(); false'": (1, b""),
+        "false || ( exit 3 )": (3, b""),
+        "echo '((('; exit 7": (7, b"(((\n"),
+    }
     async with case.open():
-        info, written = await case.run(command)
-    assert (info.status, info.returncode, written) == (Status.EXITED, code, output)
+        for command, expected in commands.items():
+            info, written = await case.run(command)
+            assert info.status is Status.EXITED
+            assert (info.returncode, written) == expected
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("kill -KILL $$", -signal.SIGKILL),
-        ("kill -TERM $$", -signal.SIGTERM),
-        ("sh -c 'kill -SEGV $$'; exit $?", 128 + signal.SIGSEGV),
-    ],
-)
-async def test_an_outside_signal_is_an_end_by_itself(case: Case, command: str, code: int) -> None:
+async def test_an_outside_signal_is_an_end_by_itself(case: Case) -> None:
     """Case 2: a shell killed by somebody else is listed with an empty exit code.
 
     https://github.com/google-gemini/gemini-cli/pull/29237
     """
+    commands = {
+        "kill -KILL $$": -signal.SIGKILL,
+        "kill -TERM $$": -signal.SIGTERM,
+        "sh -c 'kill -SEGV $$'; exit $?": 128 + signal.SIGSEGV,
+    }
     async with case.open():
-        info, _ = await case.run(command)
-    assert (info.status, info.returncode) == (Status.EXITED, code)
-    assert info.signal == (-code if code < 0 else None)
-
-
-async def test_a_kill_past_the_library_is_no_kill_by_it(case: Case) -> None:
-    """Case 2, last form: the test kills the leader, the library does not.
-
-    https://github.com/google-gemini/gemini-cli/pull/29237
-    """
-    async with case.open():
+        for command, code in commands.items():
+            info, _ = await case.run(command)
+            assert (info.status, info.returncode) == (Status.EXITED, code)
+            assert info.signal == (-code if code < 0 else None)
         shell = await case.start("sleep 300")
-        os.kill(shell.pid, signal.SIGKILL)
+        os.kill(shell.pid, signal.SIGKILL)  # by the test, not by the library
         info = await shell.wait()
         assert shell.info == info
-    assert (info.status, info.signal) == (Status.EXITED, signal.SIGKILL)
-    assert info.as_dict()["returncode"] == -signal.SIGKILL
+        assert (info.status, info.signal) == (Status.EXITED, signal.SIGKILL)
+        assert info.as_dict()["returncode"] == -signal.SIGKILL
 
 
 async def test_a_host_that_ignores_sigchld_gets_no_invented_code(case: Case) -> None:
@@ -230,60 +217,58 @@ async def test_waits_that_were_given_up_leave_no_trace(case: Case) -> None:
         assert threading.active_count() <= threads
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ('set -eu; echo "$!"', None),
-        ("exec sh -c 'exit 6'", 6),
-        ("trap 'exit 9' EXIT; false", 9),
-        ("bash -c 'set -euo pipefail; echo \"$NOT_SET_X\"; echo no'", 1),
-        ("exit 300", 44),
-    ],
-)
-async def test_no_command_can_hide_its_code(case: Case, command: str, code: int | None) -> None:
+async def test_no_command_can_hide_its_code(case: Case) -> None:
     """Case 9: an in-band prompt mark defeated by strict mode, exec or an EXIT trap.
 
     https://github.com/OpenHands/OpenHands/pull/10557
     """
+    commands = {
+        'set -eu; echo "$!"': None,  # 2 with dash, 1 with bash
+        "exec sh -c 'exit 6'": 6,
+        "trap 'exit 9' EXIT; false": 9,
+        "bash -c 'set -euo pipefail; echo \"$NOT_SET_X\"; echo no'": 1,
+        "exit 300": 44,
+    }
     async with case.open():
-        with trio.fail_after(10):
-            info, written = await case.run(command)
-    expected = reference(case, command)
-    assert (info.returncode, written) == expected
-    assert info.status is Status.EXITED
-    assert info.returncode == (code or expected[0])
+        for command, code in commands.items():
+            with trio.fail_after(10):
+                info, written = await case.run(command)
+            expected = reference(case, command)
+            assert info.status is Status.EXITED
+            assert (info.returncode, written) == expected
+            assert info.returncode == (code or expected[0])
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat <<EOF\nalpha\nEOF",
-        "cat <<EOF\nalpha\nEOF\n",
-        "echo beta # remark",
-        "echo gamma \\",
-        "# only a remark",
-        "echo delta &",
-        "{ echo eps; }",
-        "echo zeta;",
-        "\n\necho eta\n\n",
-        "echo theta\\\n",
-        "echo 'iota\n\n'",
-        "echo kappa; exit 3 #",
-        "if true; then",
-        "echo 'lambda",
-        "echo \ufeffmu \u2028 \U0001f41a",
-    ],
-)
-async def test_the_text_reaches_the_shell_unchanged(case: Case, command: str) -> None:
+TEXTS = [
+    "cat <<EOF\nalpha\nEOF",
+    "cat <<EOF\nalpha\nEOF\n",
+    "echo beta # remark",
+    "echo gamma \\",
+    "# only a remark",
+    "echo delta &",
+    "{ echo eps; }",
+    "echo zeta;",
+    "\n\necho eta\n\n",
+    "echo theta\\\n",
+    "echo 'iota\n\n'",
+    "echo kappa; exit 3 #",
+    "if true; then",
+    "echo 'lambda",
+    "echo \ufeffmu \u2028 \U0001f41a",
+]
+
+
+async def test_the_text_reaches_the_shell_unchanged(case: Case) -> None:
     """Case 10: trimming or wrapping the command breaks here-documents and comments.
 
     https://github.com/google-gemini/gemini-cli/issues/20755
     """
     async with case.open():
-        # A background job may write after the end of its leader, which "kill" would end.
-        info, written = await case.run(command, background="wait")
-    assert (info.returncode, written) == reference(case, command)
-    assert info.status is Status.EXITED
+        for text in TEXTS:
+            # A background job may write after the end of its leader, which "kill" would end.
+            info, written = await case.run(text, background="wait")
+            assert info.status is Status.EXITED
+            assert (info.returncode, written) == reference(case, text)
 
 
 # Neighbours: nobody has reported these yet.
@@ -355,12 +340,12 @@ async def test_neighbour_a_host_that_reaps_every_child_gets_no_invented_code(cas
         check_not_invented(case, info)
 
 
-@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGQUIT, signal.SIGRTMIN])
-async def test_neighbour_a_core_dump_does_not_change_the_signal(case: Case, number: int) -> None:
+async def test_neighbour_a_core_dump_does_not_change_the_signal(case: Case) -> None:
     """The wait status has a bit for the core dump next to the signal's number."""
     async with case.open():
-        info, _ = await case.run(f"ulimit -c unlimited; kill -{int(number)} $$")
-    assert (info.status, info.returncode, info.signal) == (Status.EXITED, -number, number)
+        for number in (signal.SIGABRT, signal.SIGQUIT, signal.SIGRTMIN):
+            info, _ = await case.run(f"ulimit -c unlimited; kill -{int(number)} $$")
+            assert (info.status, info.returncode, info.signal) == (Status.EXITED, -number, number)
 
 
 def _state(pid: int) -> str:
