@@ -2,8 +2,9 @@
 
 Stages::
 
-    RUNNING --the leader ended, others live--> SETTLING --50 ms--> ASKED --grace--> KILLING
-    RUNNING --------------------- kill --------------------------> ASKED --grace--> KILLING
+    RUNNING --the leader ended, others live--> SETTLING --50 ms--> ASKING
+    RUNNING --kill-----------------------------------------------> ASKING
+    ASKING --10 ms--> ASKED --grace--> KILLING
 
 In every stage an empty tree is the end. ``background`` says what the leader's end does while
 others live: "kill" goes to SETTLING, "wait" stays where it is, "keep" reports the end at once and
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 
     from .procfs import OwnChildren
 
-RUNNING, SETTLING, ASKED, KILLING = range(4)
+RUNNING, SETTLING, ASKING, ASKED, KILLING = range(5)
 
 # What a leader leaves behind may be about to end by itself: `> >(tee log)`, a pipeline's tail.
 _SETTLE = 0.05
+# Those who have left the leader's group are looked for this long after the group was asked.
+_STRAYS = 0.01
 # How often SIGKILL is repeated, and for how long at most: as long as processes die of it, and a
 # second without a death. Who lives then may not be signalled by us.
 _REPEAT = 0.01
@@ -76,6 +79,7 @@ class Shell:
         self._identity = _identity(os.fstat(self._file))
         self._stage = RUNNING
         self._deaths = 0
+        self._until = math.inf
         self._patience = math.inf
         self._give_up = math.inf
         self._watched = math.inf
@@ -98,9 +102,10 @@ class Shell:
         """End the tree, or end it sooner."""
         self.tree.reap()
         until = time.monotonic() + grace
-        if self._stage < ASKED:
+        if self._stage < ASKING:
             self._ask(until)
-        elif self._stage == ASKED:
+        elif self._stage < KILLING:
+            self._until = min(self._until, until)
             self.due = min(self.due, until)
 
     def signal(self, number: int) -> None:
@@ -157,7 +162,11 @@ class Shell:
         now = time.monotonic()
         if self._stage == SETTLING:
             self._ask(now + self._request["grace"])
-        elif self._stage == ASKED:
+        elif self._stage == ASKING and now < self._until:
+            self._stage = ASKED
+            self.due = self._until
+            self.tree.ask_strays(*self._polite_signals())
+        elif self._stage < KILLING:
             self._stage = KILLING
             self._patience = now + _NO_DEATH
             self._give_up = now + _GIVE_UP
@@ -168,11 +177,15 @@ class Shell:
             self._kill()
 
     def _ask(self, until: float) -> None:
-        self._stage = ASKED
-        self.due = until
+        self._stage = ASKING
+        self._until = until
+        self.due = min(until, time.monotonic() + _STRAYS)
         if until > time.monotonic():
-            hang_up = [signal.SIGHUP] if self._request["terminal"] else []
-            self.tree.ask(*hang_up, signal.SIGTERM, signal.SIGCONT)
+            self.tree.ask(*self._polite_signals())
+
+    def _polite_signals(self) -> list[int]:
+        hang_up = [signal.SIGHUP] if self._request["terminal"] else []
+        return [*hang_up, signal.SIGTERM, signal.SIGCONT]
 
     def _is_hopeless(self, now: float) -> bool:
         if self.tree.deaths > self._deaths:

@@ -93,13 +93,19 @@ class Tree:
                 pass  # nobody in it is alive, or nobody in it is ours to signal
 
     def ask(self, *numbers: int) -> None:
-        """Signal everybody once, also who left the group."""
+        """Signal everybody in the leader's group."""
         if not self.leader_ended:
             self._struck = True
             self._polite = numbers[0]
             self._certain = procfs.dies_of(self.leader, numbers[0])
-        # The leader's group first: an end of the others must not be what ends the leader.
         self.signal_group(*numbers)
+
+    def ask_strays(self, *numbers: int) -> None:
+        """Signal everybody who is not in that group.
+
+        After the group, and not at once: an end of the others must not be what ends the leader,
+        and mostly there are none when the group has ended.
+        """
         for process in self.alive():
             if not (self._pinned and process.group == self.leader):
                 killing.send(process, *numbers)
