@@ -43,6 +43,8 @@ _REPEAT = 0.01
 _NO_DEATH = 1.0
 _GIVE_UP = 5.0
 
+_UNENDED = "the leader could not be ended: it belongs to another user, or is stuck in the kernel"
+
 
 class Shell:
     """One running command.
@@ -236,7 +238,7 @@ class Shell:
             "clean": self.clean,
             "cut": not self.pump.ended,
             "output_error": store.error,
-            "trouble": self._trouble,
+            "trouble": self._trouble or (_UNENDED if tree.status is None else None),
         }
         fds = [] if self._is_in_place() else [self._file]
         if self.done and not fds:
