@@ -140,7 +140,6 @@ def _wait_all(case: _Case) -> None:
     positions = range(case.began, case.ended + 1)
     idle = any(not case.history.running_at(seq) for seq in positions)
     case.demand(not case.returned or idle, "waiter-agrees", "wait_all returned while shells ran")
-    _check_woken(case, happened=idle)
 
 
 def _wait(case: _Case) -> None:
@@ -154,7 +153,7 @@ def _wait(case: _Case) -> None:
         gone = case.happened(deleted, case.ended)
         case.demand(gone, "waiter-agrees", "told of a removal before deleted")
         case.demand(_may_be_told_removed(case), "waiter-agrees", "a waiter lost its result")
-    _check_woken(case, happened=exited is not None)
+    _check_woken(case, exited)
 
 
 def _may_be_told_removed(case: _Case) -> bool:
@@ -170,7 +169,7 @@ def _may_be_told_removed(case: _Case) -> bool:
 def _result(case: _Case) -> None:
     if case.returned:
         _check_info(case, case.answer.info)
-    _check_woken(case, happened=case.life.exited is not None)
+    _check_woken(case, case.life.exited)
 
 
 def _kill(case: _Case) -> None:
@@ -179,7 +178,7 @@ def _kill(case: _Case) -> None:
     elif case.refused:
         gone = case.removed_before
         case.demand(gone, "call-explained", "kill was refused before the removal")
-    _check_woken(case, happened=case.life.exited is not None)
+    _check_woken(case, case.life.exited)
 
 
 def _remove(case: _Case) -> None:
@@ -190,7 +189,7 @@ def _remove(case: _Case) -> None:
     elif case.refused:
         gone = case.happened(deleted, case.began)
         case.demand(gone, "call-explained", "remove was refused before deleted")
-    _check_woken(case, happened=deleted is not None)
+    _check_woken(case, deleted)
 
 
 def _check_info(case: _Case, info: Any) -> None:
@@ -202,8 +201,9 @@ def _check_info(case: _Case, info: Any) -> None:
     case.demand(info == exited.info, "waiter-agrees", what)
 
 
-def _check_woken(case: _Case, *, happened: bool) -> None:
-    lost = case.call.outcome == "unfinished" and case.call.final and happened
+def _check_woken(case: _Case, event: Event | None) -> None:
+    waited = case.call.outcome == "unfinished" and case.call.ended is not None
+    lost = waited and case.happened(event, case.ended)
     case.demand(not lost, "waiter-agrees", f"{case.call.op} was never answered")
 
 

@@ -27,10 +27,10 @@ class Call:
         args: Its other arguments, as they were given.
         actor: Who called.
         began: ``seq`` of the newest event when it was called.
-        ended: ``seq`` of the newest event when it was answered.
+        ended: ``seq`` of the newest event when it was answered; or, of an unfinished one, when
+            nothing could happen any more. None: that is not known.
         outcome: How it ended.
         answer: What it returned or raised.
-        final: Nothing can change any more; an unfinished one was forgotten.
     """
 
     op: str
@@ -41,7 +41,6 @@ class Call:
     ended: int | None = None
     outcome: Outcome = "unfinished"
     answer: Any = None
-    final: bool = False
 
     def __str__(self) -> str:
         words = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
@@ -134,7 +133,8 @@ class Recorder:
         The callers may be cancelled then; what is noted of them stays.
         """
         for call in self.calls:
-            call.final = True
+            if call.ended is None:
+                call.ended = self.seq
 
     @property
     def seq(self) -> int:
@@ -168,7 +168,7 @@ class Recorder:
         return answer
 
     def _end(self, call: Call, outcome: Outcome, answer: Any) -> None:
-        if not call.final:
+        if call.ended is None:  # else: cancelled after it was given up
             call.ended = self.seq
             call.outcome = outcome
             call.answer = answer

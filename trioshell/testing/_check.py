@@ -38,8 +38,22 @@ def check_events(
     Raises:
         Violation: A promise is broken: the first one that is found.
     """
+    __tracebackhide__ = True
     log = events if isinstance(events, EventLog) else _collect(events)
-    history, calls = History.of(log), tuple(calls)
+    try:
+        _check(History.of(log), launcher, retain, tuple(calls), complete=complete)
+    except Violation as broken:
+        raise broken.with_traceback(None) from None  # where it was found says nothing
+
+
+def _check(
+    history: History,
+    launcher: FakeLauncher | None,
+    retain: int | None,
+    calls: tuple[Call, ...],
+    *,
+    complete: bool,
+) -> None:
     for broken in _violations(history, complete=complete, retain=retain):
         raise broken
     if launcher is not None:

@@ -40,4 +40,7 @@ def assert_nothing_left() -> Iterator[None]:
         with _leftovers.assert_nothing_left():
             yield
     except AssertionError as error:
-        pytest.fail(str(error), pytrace=False)
+        message = str(error)
+    else:
+        return
+    pytest.fail(message, pytrace=False)
