@@ -143,7 +143,7 @@ def test_option_runs_every_trio_test_under_one_schedule(suite: Suite) -> None:
             assert schedule == Schedule.hold(7)
 
         async def test_group(nursery):
-            with pytest.RaisesGroup(ValueError):
+            with pytest.raises(ExceptionGroup):
                 async with trio.open_nursery():
                     raise ValueError
     """)
