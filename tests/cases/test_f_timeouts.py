@@ -87,16 +87,18 @@ async def _approach(case: Case, rounds: int, told: list[tuple[float, ShellInfo]]
         limit += step if info.status is Status.TIMEOUT else -min(step, limit / 2)
 
 
-@pytest.mark.parametrize("limit", [0, 0.0, -1, -0.001, -math.inf, math.nan, "5", Decimal(5), True])
-async def test_a_limit_that_makes_no_sense_is_refused(case: Case, limit: Any) -> None:
+async def test_a_limit_that_makes_no_sense_is_refused(case: Case) -> None:
     """Case 44: a timeout of 0 or below is no limit, or an instant kill (C14).
 
     https://github.com/openclaw/openclaw/pull/110742
     """
-    error = ValueError if isinstance(limit, int | float) and limit is not True else TypeError
+    wrong: list[Any] = [0, 0.0, -1, -0.001, -math.inf, math.nan]
+    no_number: list[Any] = ["5", Decimal(5), True]
     async with case.open() as shells:
-        with pytest.raises(error, match="timeout must be"):
-            await case.start('touch "$T/ran"', timeout=limit)
+        for limits, error in ((wrong, ValueError), (no_number, TypeError)):
+            for limit in limits:
+                with pytest.raises(error, match="timeout must be"):
+                    await case.start('touch "$T/ran"', timeout=limit)
         assert len(shells) == 0
     assert case.events == []
     assert not (case.path / "ran").exists()
