@@ -23,11 +23,10 @@ import pytest
 import trio
 import trio.abc
 
-from ._fixtures import (  # noqa: F401 - pytest looks for fixtures here
-    assert_nothing_left,
-    fake_launcher,
-    shell_log,
-)
+# pytest looks for fixtures here.
+from ._fixtures import assert_nothing_left as assert_nothing_left
+from ._fixtures import fake_launcher as fake_launcher
+from ._fixtures import shell_log as shell_log
 from ._schedule import Schedule
 
 _DEFAULT_RUNS = 20
