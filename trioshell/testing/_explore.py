@@ -46,9 +46,9 @@ def explore(
 
     A deviation holds back the task whose turn it is until nothing else can run; or until a few
     timers have fired, too; or it lets time jump to the next timer although tasks are ready, which
-    then go on as before. Schedules with fewer deviations come
-    first, so that the first failure is one of the simplest. With k decisions in a run there are
-    k to 3k runs for one deviation, and up to (3k)**2 / 2 for two.
+    then go on as before. Schedules with fewer deviations come first, so that the first failure is
+    one of the simplest. With k decisions in a run there are k to 3k runs for one deviation, and
+    up to (3k)**2 / 2 for two.
 
     Args:
         async_fn: The program. It must make all its state afresh, and do the same in each run of

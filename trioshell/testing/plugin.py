@@ -23,11 +23,11 @@ import pytest
 import trio
 import trio.abc
 
-# pytest looks for fixtures here.
-from ._fixtures import assert_nothing_left as assert_nothing_left
-from ._fixtures import fake_launcher as fake_launcher
-from ._fixtures import shell_log as shell_log
+from ._fixtures import assert_nothing_left, fake_launcher, shell_log
 from ._schedule import Schedule
+
+# The fixtures: pytest finds them because they are here.
+__all__ = ["assert_nothing_left", "fake_launcher", "schedule", "shell_log"]
 
 _DEFAULT_RUNS = 20
 _USED = pytest.StashKey[Schedule]()
