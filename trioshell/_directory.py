@@ -16,6 +16,7 @@ import tempfile
 from typing import Final
 
 import attrs
+import trio
 
 from ._checks import absolute
 from ._exceptions import DirectoryInUseError
@@ -25,6 +26,9 @@ from ._owner import OwnerFile, read_owner
 
 _PREFIX: Final = "trioshell-private-"
 _CAPTURE: Final = re.compile(r"sh_[0-9a-f]{28}\.out")
+
+# Seconds from the death of an owner until a process that it has forked has come to its exec.
+_LAST_FORK: Final = 1.0
 
 # How often a directory may be replaced under us before we call it somebody's intent.
 _ATTEMPTS: Final = 10
@@ -124,6 +128,33 @@ def open_durable(path: str | os.PathLike[str]) -> DurableDirectory:
         ledger = DurableLedger(records, output, OwnerFile.take_over(folder))
         undo.pop_all()
     return DurableDirectory(ledger, output, lock)
+
+
+async def open_durable_soon(path: str | os.PathLike[str]) -> DurableDirectory:
+    """`open_durable`, patient with a lock whose owner is dead.
+
+    A process that the owner was starting when it died has a copy of the lock until its exec.
+
+    Raises:
+        DirectoryInUseError: Another scope has it.
+        OSError: It cannot be used.
+
+    Cancellation: it is not opened.
+    """
+    await trio.lowlevel.checkpoint()
+    deadline = trio.current_time() + _LAST_FORK
+    while True:
+        try:
+            return open_durable(path)
+        except DirectoryInUseError as error:
+            if _has_owner(error.filename) or trio.current_time() > deadline:
+                raise
+        await trio.sleep(0.005)
+
+
+def _has_owner(folder: str) -> bool:
+    owner = read_owner(folder)
+    return owner is None or owner.identity is None or owner.identity.alive
 
 
 def records_folder(folder: str) -> str:

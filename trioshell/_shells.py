@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from . import _checks, _interpreter
-from ._directory import Directory, open_durable, open_private
+from ._directory import Directory, open_durable_soon, open_private
 from ._entry import Entry
 from ._events import Log, Observer, Subscription, subscribe
 from ._ids import Ids
@@ -354,7 +354,7 @@ async def open_shells(
     async with launcher or best_launcher() as entered:
         if output_limit is not None:
             check_output_limit(output_limit, entered.guarantees)
-        home = _open(directory) if entered.needs_files else Directory()
+        home = await _open(directory) if entered.needs_files else Directory()
         # Last among the observers: said is what all of them have heard.
         log = Log((*observers, home.ledger.tell))
         registry = Registry(retain, log, home.ledger, retain_bytes)
@@ -386,5 +386,8 @@ async def open_shells(
         raise failure
 
 
-def _open(directory: str | os.PathLike[str] | None) -> Directory:
-    return open_private() if directory is None else open_durable(directory)
+async def _open(directory: str | os.PathLike[str] | None) -> Directory:
+    if directory is not None:
+        return await open_durable_soon(directory)
+    await trio.lowlevel.checkpoint()
+    return open_private()

@@ -273,6 +273,32 @@ async def test_a_crash_at_any_moment_blocks_no_later_start(
     assert max(counts) <= 2 + 2 * 3
 
 
+async def test_a_lock_outlives_its_owner_for_a_moment(case: Case, state: Path) -> None:
+    """Case 26: what the host was just starting, between fork and exec, has a copy of the lock.
+
+    https://github.com/fujibee/agmsg/issues/68
+    """
+    program = """
+from trioshell import _lock
+
+async def main():
+    async with scope():
+        (lock,) = _lock._held
+        copier = subprocess.Popen(["sleep", "0.3"], pass_fds=[lock._fd])
+        ready(copier.pid)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+    host = start_host(case, program)
+    host.process.kill()
+    host.process.wait()
+    async with reopened(state, launcher=case.guarantees.launcher) as (shells, _):
+        assert len(shells) == 0
+        assert not is_alive(host.answer)
+    host.close()
+
+
 # Neighbours: nobody has reported these yet.
 
 # Ways to leave that no `finally` notices. The process goes on in the first one.
