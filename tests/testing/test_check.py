@@ -300,6 +300,15 @@ def test_wrong_answers_are_caught_by_their_rule(name: str) -> None:
     assert f"somebody: {answered.op}(" in str(violation)
 
 
+@pytest.mark.parametrize("op", ["kill", "remove"])
+def test_kill_that_never_completes_is_caught(op: str) -> None:
+    """C6: whether its caller still waits for it or not."""
+    quiet = call("quiet", 1, 1, None, id=None)
+    begun = call(op, 1, 1, None, outcome="cancelled")
+    assert caught(KEPT, calls=[begun, quiet]).rule == "kill-completes"
+    check_events(LIFE, calls=[begun, attrs.evolve(quiet, began=3)])
+
+
 def test_violation_tells_the_story() -> None:
     violation = caught(log("b", "a", "-a"))
     assert (violation.rule, violation.id, violation.seq) == ("exited-before-deleted", "a", 3)
@@ -314,7 +323,7 @@ def test_violation_tells_the_story() -> None:
 def test_every_rule_is_tested() -> None:
     """Here or in test_truth."""
     rules = {rule for rule, *_ in (*BAD.values(), *UNEXPLAINED.values())}
-    assert rules | set(LIES.values()) == set(RULES)
+    assert rules | set(LIES.values()) | {"kill-completes"} == set(RULES)
 
 
 @pytest.mark.parametrize("wrong", [{}, {"type": "shell.born"}, "created", None])

@@ -30,7 +30,7 @@ def check_calls(history: History, calls: Iterable[Call]) -> None:
     for call in calls:
         explain = _EXPLAIN.get(call.op)
         if explain is not None and call.outcome in ("returned", "raised", "unfinished"):
-            explain(_Case(history, call))
+            explain(_Case(history, call, calls))
     _check_half_shells(history, calls)
     _check_removals(history, calls)
 
@@ -41,6 +41,7 @@ class _Case:
 
     history: History
     call: Call
+    calls: tuple[Call, ...]
 
     @property
     def life(self) -> Life:
@@ -207,6 +208,16 @@ def _check_woken(case: _Case, event: Event | None) -> None:
     case.demand(not lost, "waiter-agrees", f"{case.call.op} was never answered")
 
 
+def _quiet(case: _Case) -> None:
+    """Nothing could happen any more: whatever was begun by then had to be over."""
+    running = set(case.history.running_at(case.began))
+    for call in case.calls:
+        if call.op in ("kill", "remove") and call.began <= case.began and call.id in running:
+            facts = [f"the call:  {call}"]
+            what = f"it runs on for ever, although it was to be ended by {call.actor}"
+            raise violation(case.history, "kill-completes", what, id=call.id, facts=facts)
+
+
 def _subscribe(case: _Case) -> None:
     since = case.call.args["since"]
     first = case.began if since is None else since
@@ -247,6 +258,7 @@ _EXPLAIN: Mapping[str, Callable[[_Case], None]] = {
     "kill": _kill,
     "remove": _remove,
     "subscribe": _subscribe,
+    "quiet": _quiet,
     "output": _output,
 }
 
@@ -258,7 +270,7 @@ def _check_half_shells(history: History, calls: Iterable[Call]) -> None:
     for call in creates:
         if call.outcome == "returned":
             continue
-        case = _Case(history, call)
+        case = _Case(history, call, ())
         for life in history.lives.values():
             created = life.created
             if created is None or life.id in claimed:
@@ -273,7 +285,7 @@ def _check_removals(history: History, calls: Iterable[Call]) -> None:
     for call in calls:
         if call.op != "remove" or call.outcome == "raised":
             continue
-        case = _Case(history, call)
+        case = _Case(history, call, ())
         exited, deleted = case.life.exited, case.life.deleted
         if exited is None or exited.seq <= call.began:
             continue

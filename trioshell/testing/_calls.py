@@ -22,7 +22,8 @@ class Call:
     """One call of the library and its answer.
 
     Attributes:
-        op: The method: ``"create"``, ``"wait"``, ``"list"`` ...
+        op: The method: ``"create"``, ``"wait"``, ``"list"`` ... Also ``"leave"``, the end of the
+            scope's body, and ``"quiet"``, the moment when nothing could happen any more in it.
         id: The shell it was about, or None.
         args: Its other arguments, as they were given.
         actor: Who called.
@@ -31,6 +32,7 @@ class Call:
             nothing could happen any more. None: that is not known.
         outcome: How it ended.
         answer: What it returned or raised.
+        at: When it was called, on trio's clock, if that is known.
     """
 
     op: str
@@ -41,6 +43,7 @@ class Call:
     ended: int | None = None
     outcome: Outcome = "unfinished"
     answer: Any = None
+    at: float | None = None
 
     def __str__(self) -> str:
         words = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
@@ -127,6 +130,10 @@ class Recorder:
         call.answer = list[Event]()
         return call
 
+    def note(self, op: Literal["leave", "quiet"]) -> None:
+        """Note a moment of the scope: its body ends, or nothing can happen any more in it."""
+        self._answer_now(self._begin(op, None), lambda: None)
+
     def give_up(self) -> None:
         """Nothing will happen any more: whoever has no answer now will never get one.
 
@@ -142,7 +149,7 @@ class Recorder:
         return self.shells.statistics().last_seq
 
     def _begin(self, op: str, id: str | None, args: dict[str, Any] | None = None) -> Call:
-        call = Call(op, id, args or {}, _actor(), self.seq)
+        call = Call(op, id, args or {}, _actor(), self.seq, at=trio.current_time())
         self.calls.append(call)
         return call
 

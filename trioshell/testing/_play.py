@@ -89,7 +89,8 @@ async def perform(
                     watch(shells, performance.log)
                 player = _Player(program, Recorder(shells, performance.calls))
                 nursery.start_soon(player.run, name="play")
-                await _until_it_is_time(program)
+                await _until_it_is_time(program, player.recorder)
+                player.recorder.note("leave")
                 await _leave(program, scope)
         # Who still waits now was forgotten, or slept when the scope ended.
         await quiet()
@@ -102,9 +103,10 @@ class _LeftError(Exception):
     """The exception with which a scope is left."""
 
 
-async def _until_it_is_time(program: Program) -> None:
+async def _until_it_is_time(program: Program, recorder: Recorder) -> None:
     if program.leave_after is None:
         await quiet()
+        recorder.note("quiet")
     else:
         await trio.sleep(program.leave_after)
 

@@ -42,6 +42,7 @@ _TABLE: Final = (
     ("output-complete", "C4", "at exited everything the tree wrote is in the capture"),
     ("info-consistent", "C5", "the info of every event tells the same story as the event"),
     ("waiter-agrees", "C5", "a waiter is told what the exited event says, and not before it"),
+    ("kill-completes", "C6", "a kill or a removal ends the shell, also when its caller gave up"),
     ("call-explained", "C6, C7", "every answer is true at some moment between call and return"),
     ("removed-not-retained", "C7", "a removed shell takes no place among the retained ones"),
     ("retention", "C8", "no more ended shells stay than the scope retains, and none goes early"),

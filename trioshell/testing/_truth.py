@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .._events import Exited
 from .._records import Status
@@ -27,6 +27,9 @@ def check_truth(
         if isinstance(event, Exited) and (process := processes.get(event.info.pid)):
             for rule, what in _lies(event, process, time):
                 raise violation(history, rule, what, event=event, facts=facts(process))
+    calls = tuple(calls)
+    for broken in _wrong_causes(history, processes, calls):
+        raise broken
     for broken in _wrong_pages(history, processes, calls):
         raise broken
     if complete:
@@ -68,6 +71,28 @@ def _wrong_size(event: Exited, process: FakeProcess) -> Iterator[tuple[str, str]
         yield "output-complete", f"the size is {info.size}, but {owed} bytes were written"
     if info.output_error is None and owed < len(process.owed):
         yield "output-complete", "output was lost and nobody says so"
+
+
+def _wrong_causes(
+    history: History, processes: Mapping[int, FakeProcess], calls: Sequence[Call]
+) -> Iterator[Violation]:
+    """Who is said to have been killed was not being ended by something else before."""
+    if not any(call.op == "leave" for call in calls):
+        return  # then it is not known when the scope ended, which is a kill, too
+    for event in history.events:
+        if not isinstance(event, Exited) or event.info.status is not Status.KILLED:
+            continue
+        process = processes[event.info.pid]
+        begun = min((sent.at for sent in process.signals if sent.by == "kill"), default=None)
+        if begun is not None and not any(_kills(call, event.id, begun) for call in calls):
+            what = f"exited(killed), but its end was begun at {begun:g}, before any kill"
+            yield violation(history, "status-truth", what, event=event, facts=facts(process))
+
+
+def _kills(call: Call, id: str, by: float) -> bool:
+    """Whether a call was a kill of this shell, made by then."""
+    ends = call.op == "leave" or (call.op in ("kill", "remove") and call.id == id)
+    return ends and call.at is not None and call.at <= by
 
 
 def _wrong_pages(
