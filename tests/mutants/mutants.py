@@ -373,8 +373,8 @@ MUTANTS: Final = [
         "what a shell with background='keep' has kept is forgotten by remove",
         (
             "_task.py",
-            "    if entry.keeps:\n        await _tend(entry, process)\n",
-            "    if entry.keeps and not entry.removal:\n        await _tend(entry, process)\n",
+            "    if entry.keeps:\n        try:\n",
+            "    if entry.keeps and not entry.removal:\n        try:\n",
         ),
     ),
 ]
