@@ -149,7 +149,7 @@ SCENARIOS: Final[dict[str, tuple[Program, set[str]]]] = {
             leave="cancel",
             leave_after=1.0,
         ),
-        {"exited", "killed"},
+        {"exited"},
     ),
     "leaving against remove": (
         Program(((Life(_STUBBORN, (_SLEEP, Do("remove"))),),), leave="raise", leave_after=1.0),

@@ -26,7 +26,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final, Self
 
 import attrs
@@ -40,7 +40,7 @@ _IDLE_TRIO_WORKER: Final = re.compile(r"Trio thread \d+")
 
 
 @contextlib.contextmanager
-def assert_nothing_left(*, settle: float = 2.0) -> Iterator[None]:
+def assert_nothing_left(*, settle: float = 2.0) -> Generator[None]:
     """Check that a block leaves nothing: ``with assert_nothing_left(): trio.run(main)``.
 
     What was there before the block may stay. It goes around a run of trio, not inside: it waits
@@ -68,7 +68,7 @@ def assert_nothing_left(*, settle: float = 2.0) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _marked() -> Iterator[str]:
+def _marked() -> Generator[str]:
     # The mark of a block inside another extends the outer one, so that the outer finds both.
     outer = os.environ.get(MARK)
     mark = f"{outer}:{uuid.uuid4()}" if outer else str(uuid.uuid4())

@@ -174,18 +174,16 @@ def as_event(value: Event | Mapping[str, Any]) -> Event:
     if isinstance(value, Created | Exited | Deleted):
         return value
     try:
-        fields = {name: value[name] for name in ("seq", "time", "id")}
-        fields["info"] = _info(value["info"])
-        match value["type"]:
-            case Created.type:
-                return Created(**fields)
-            case Exited.type:
-                return Exited(**fields)
-            case Deleted.type:
-                return Deleted(**fields, reason=value["reason"])
+        kind = _KINDS[value["type"]]
+        told: dict[str, Any] = {name: value[name] for name in ("seq", "time", "id")}
+        if kind is Deleted:
+            told["reason"] = value["reason"]
+        return kind(info=_info(value["info"]), **told)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is not an event ({error!r}): {value!r}") from error
-    raise ValueError(f"this is not an event: {value!r}")
+
+
+_KINDS: Mapping[str, type[Event]] = {kind.type: kind for kind in (Created, Exited, Deleted)}
 
 
 def _info(fields: Mapping[str, Any]) -> ShellInfo:
