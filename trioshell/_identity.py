@@ -38,10 +38,14 @@ class Identity:
     @classmethod
     def of(cls, pid: int) -> Self | None:
         """The process with this number now; None if there is none, or this system cannot tell."""
-        here, process = _here(), procfs.look(pid)
-        if here is None or process is None:
-            return None
-        return cls(*here, pid, process.start, process.session)
+        process = procfs.look(pid)
+        return None if process is None else cls.seen(process)
+
+    @classmethod
+    def seen(cls, process: procfs.Process) -> Self | None:
+        """A process that was looked at; None if this system cannot tell."""
+        here = _here()
+        return None if here is None else cls(*here, process.pid, process.start, process.session)
 
     @property
     def is_here(self) -> bool:
@@ -82,17 +86,6 @@ class Identity:
 
     def as_dict(self) -> dict[str, Any]:
         return attrs.asdict(self)
-
-
-def descends_from_us(pid: int) -> bool:
-    """Whether a process is below this one: started by it, or by a helper of it."""
-    us = os.getpid()
-    for _ in range(8):  # helpers of helpers; a bound, because the numbers may change under us
-        process = procfs.look(pid)
-        if process is None or process.parent == us:
-            return process is not None
-        pid = process.parent
-    return False
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import re
@@ -35,7 +36,7 @@ import attrs
 
 from ._events import Event
 from ._exceptions import spawn_error
-from ._identity import Identity, descends_from_us
+from ._identity import Identity
 from ._owner import OwnerFile
 from ._record_format import MAX_SIZE, STATES, Place, Record, RecordError, decode, encode
 from ._records import ShellInfo
@@ -45,6 +46,7 @@ from .launchers._helpers import procfs
 _RECORD: Final = re.compile(rf"(sh_[0-9a-f]{{28}})\.({'|'.join(STATES)})\.json")
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LINE: Final = 256  # the longest in a notes file is shorter
+_LONGEST_LINE: Final = 8  # of helpers of helpers; a bound, as numbers may change under us
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -359,10 +361,20 @@ def _recognise(info: ShellInfo) -> tuple[Identity | None, Identity | None]:
     A launcher may run its commands elsewhere (in a container, on another machine), and the same
     number here is somebody else's. So it must be below us, or carry the mark of this shell.
     """
-    process = procfs.look(info.pid)
-    if process is None:
+    line = list(itertools.islice(_line_to_us(info.pid), _LONGEST_LINE))
+    if not line:
         return None, None
     mark = b"TRIOSHELL_ID=" + info.id.encode()
-    if descends_from_us(info.pid) or mark in procfs.environment(info.pid).split(b"\0"):
-        return Identity.of(info.pid), Identity.of(process.parent)
-    return None, None
+    if line[-1].parent != os.getpid() and (mark not in procfs.environment(info.pid).split(b"\0")):
+        return None, None
+    keeper = Identity.seen(line[1]) if len(line) > 1 else Identity.of(line[0].parent)
+    return Identity.seen(line[0]), keeper
+
+
+def _line_to_us(pid: int) -> Iterator[procfs.Process]:
+    """A process and those above it, up to a child of ours or the first of all."""
+    while (process := procfs.look(pid)) is not None:
+        yield process
+        if process.parent == os.getpid():
+            return
+        pid = process.parent

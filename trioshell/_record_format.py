@@ -72,7 +72,7 @@ class Record:
 
 def encode(record: Record) -> bytes:
     """The contents of the record's file."""
-    data = {
+    fields = {
         "version": VERSION,
         "place": record.place,
         "owner": _identity_as_json(record.owner),
@@ -82,7 +82,9 @@ def encode(record: Record) -> bytes:
         "kept": record.kept,
         "info": record.info.as_dict() | {"command": _command_as_json(record.info.command)},
     }
-    return json.dumps(data, indent=1).encode() + b"\n"
+    # A field a line, for people; `indent` would cost five times as much as all the rest.
+    lines = ",\n".join(f'"{name}": {json.dumps(value)}' for name, value in fields.items())
+    return f"{{\n{lines}\n}}\n".encode()
 
 
 def decode(data: bytes, *, id: str, state: str, file: str) -> Record:
@@ -121,7 +123,7 @@ def metadata_copy(metadata: dict[str, Any]) -> dict[str, Any]:
         ValueError: They would not come back equal.
     """
     try:
-        text = json.dumps(metadata)
+        text = json.dumps(metadata, allow_nan=False)
         copy: dict[str, Any] = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"metadata cannot be kept in a durable directory: {error}") from error

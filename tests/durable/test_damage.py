@@ -18,7 +18,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.cases.support import left
+from tests.cases.support import left, rounds
 from trioshell import OutputLostError, SpawnError, Status
 from trioshell._ledger import replace
 from trioshell._record_format import MAX_SIZE
@@ -342,16 +342,17 @@ while True:
 """
 
 
-def test_record_is_whole_after_a_sigkill_at_any_moment(tmp_path: Path) -> None:
+@rounds(ci=3, full=50)
+def test_record_is_whole_after_a_sigkill_at_any_moment(rounds: int, tmp_path: Path) -> None:
     """Of many pages: the kernel may stop a write between two of them."""
-    for turn in range(20):
+    for turn in range(rounds):
         with subprocess.Popen(
             [sys.executable, "-c", _WRITER, tmp_path], stdout=subprocess.PIPE
         ) as writer:
             assert writer.stdout is not None
             writer.stdout.readline()
             wait_until((tmp_path / "record").exists)
-            time.sleep(turn * 0.0013)
+            time.sleep(turn % 20 * 0.0013)
             writer.kill()
         words = set((tmp_path / "record").read_text().split())
         assert len(words) == 1

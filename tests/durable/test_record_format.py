@@ -32,7 +32,7 @@ numbers = st.integers(-(2**63), 2**63)
 seconds = st.floats(0, 2**40)
 arguments = st.one_of(texts, st.binary(max_size=20), texts.map(Path))
 values = st.recursive(
-    st.none() | st.booleans() | numbers | st.floats(allow_nan=False) | texts,
+    st.none() | st.booleans() | numbers | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=5,
 )
@@ -212,6 +212,7 @@ _circular["self"] = _circular
         {"k": b"bytes"},
         {"k": object()},
         {"k": float("nan")},
+        {"k": float("inf")},  # JSON has no word for it
         {"k": {1, 2}},
         {"k": "\ud83d\ude00"},  # two halves, which JSON would join
         _circular,
