@@ -64,14 +64,15 @@ class PrivateDirectory(Directory):
     """A directory of one scope, deleted with it."""
 
     _path: str
-    _lock: Lock
+    _lock: Lock | None
 
     def capture(self, id: str) -> str:
         return os.path.join(self._path, f"{id}.out")
 
     def close(self) -> None:
         shutil.rmtree(self._path, ignore_errors=True)
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
 
 @attrs.define(eq=False)
@@ -100,13 +101,19 @@ def open_private() -> PrivateDirectory:
     Raises:
         OSError: It cannot be made.
     """
-    _delete_stale(tempfile.gettempdir())
+    with contextlib.suppress(OSError):
+        _delete_stale(tempfile.gettempdir())
+    # Another scope may take it for stale, in the moment before it is locked: once more, then.
     while True:
         path = tempfile.mkdtemp(prefix=_PREFIX)
-        lock = Lock.take(path)
+        try:
+            lock = Lock.take(path)
+        except FileNotFoundError:
+            continue
+        except OSError:  # no locks here: then nobody takes it for stale, either
+            return PrivateDirectory(path, None)
         if lock is not None and lock.is_on(path):
             return PrivateDirectory(path, lock)
-        # Another scope took it for stale, in the moment before it was locked.
         if lock is not None:
             lock.release()
 

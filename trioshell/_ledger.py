@@ -144,6 +144,11 @@ class DurableLedger(Ledger):
         self.life = 1 + max([self._told, *places])[0]
         return records
 
+    def ids(self) -> list[str]:
+        """The ids in the names of all records, also of those that cannot be used."""
+        matches = map(_RECORD.fullmatch, os.listdir(self._folder))
+        return [match[1] for match in matches if match is not None]
+
     def said(self, record: Record) -> bool:
         """Whether the newest event of a record that was read has been said."""
         return record.place is None or record.place <= self._told

@@ -44,8 +44,8 @@ async def recover(ledger: DurableLedger, registry: Registry, ids: Ids) -> None:
     Cancellation: what was not taken over yet is left to the next scope.
     """
     records = [record for record in ledger.read() if _is_free(record, ledger)]
-    for record in records:
-        ids.follow(record.info.id)
+    for id in ledger.ids():
+        ids.follow(id)
     unfinished = [record for record in records if record.unfinished]
     await wait_for_keepers(unfinished)
     # Read before any signal of ours: what a supervisor notes later may be our doing.
@@ -78,6 +78,7 @@ def _is_free(record: Record, ledger: DurableLedger) -> bool:
     return False
 
 
+@trio.lowlevel.enable_ki_protection
 def _take_over(
     records: Sequence[Record],
     ledger: DurableLedger,

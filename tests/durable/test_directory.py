@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -90,6 +92,7 @@ async def test_lock_ends_with_the_host_alone(directory: Path, launcher: str, tag
     host.close()
 
 
+@linux
 async def test_directory_leaves_no_descriptor(directory: Path) -> None:
     before = descriptors()
     async with reopened(directory) as (shells, _):
@@ -165,6 +168,54 @@ async def test_private_directory_is_deleted(temporary: Path) -> None:
         (private,) = temporary.iterdir()
         assert private.stat().st_mode & 0o777 == 0o700
     assert list(temporary.iterdir()) == []
+
+
+async def test_private_directory_needs_no_locks(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system may have none; then it is not known what is stale."""
+
+    def refuse(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    (temporary / "trioshell-private-12345678").mkdir()
+    async with open_shells() as shells:
+        await (await shells.create("exit 0")).wait()
+    assert [path.name for path in temporary.iterdir()] == ["trioshell-private-12345678"]
+    with pytest.raises(OSError, match="lock"):
+        async with reopened(temporary / "state"):
+            pytest.fail("two scopes could have it")
+
+
+@pytest.mark.parametrize("moment", ["before it is opened", "before it is locked"])
+async def test_private_directory_that_is_taken_for_stale_is_made_again(
+    moment: str, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another scope may find it in the moment before it is locked."""
+    made: list[str] = []
+    make, lock = tempfile.mkdtemp, fcntl.flock
+
+    def clean_up(when: str) -> None:
+        if moment == when and len(made) == 1:
+            os.rmdir(made[0])
+
+    def make_noting(prefix: str) -> str:
+        made.append(make(prefix=prefix))
+        clean_up("before it is opened")
+        return made[-1]
+
+    def lock_late(fd: int, operation: int) -> None:
+        if operation & fcntl.LOCK_EX:
+            clean_up("before it is locked")
+        lock(fd, operation)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_noting)
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    async with open_shells() as shells:
+        shell = await shells.create("exit 0")
+        assert len(made) == 2
+        assert os.path.dirname(shell.info.file or "") == made[1]
 
 
 async def test_stale_private_directory_is_deleted_by_the_next_scope(temporary: Path) -> None:
