@@ -28,6 +28,9 @@ from .launchers._sweep import MARK, Tree, sweep
 _KEEPERS: Final = 1.2
 _KILLING: Final = 0.7
 
+# Sessions that no leader of ours can have: of the kernel and what came before init, and of init.
+_NOBODYS: Final = frozenset({0, 1})
+
 # What was between fork and exec when its host died carries no mark yet.
 _EXEC: Final = 0.05
 
@@ -81,7 +84,7 @@ def _known(records: Sequence[Record]) -> set[tuple[int, int]]:
         record.process.session
         for record in records
         if record.process is not None and record.process.look() is not None
-    }
+    } - _NOBODYS
     return {each.identity for each in procfs.everybody() if each.session in sessions}
 
 
@@ -93,7 +96,7 @@ def _remains(record: Record) -> Iterator[Leftover]:
 
 def _unproven(leader: Identity | None) -> list[procfs.Process]:
     """Who may belong to the session of a leader that is gone, or to a stranger's."""
-    if leader is None:
+    if leader is None or leader.session in _NOBODYS:
         return []
     everybody = list(procfs.everybody())
     if any(each.pid == leader.session for each in everybody):

@@ -141,14 +141,17 @@ async def test_a_number_is_no_identity(case: Case, state: Path) -> None:
             if not case.guarantees.host_crash:
                 os.kill(pid, signal.SIGKILL)  # nobody reaped it: it is the one that was started
         await until(lambda: case.left() == [])
-        await until(lambda: len(list((state / "records").glob("*.end"))) in (0, len(numbers)))
         for (id, _), number in zip(host.answer, numbers, strict=True):
-            (state / "records" / f"{id}.end").unlink(missing_ok=True)
+            notes = state / "records" / f"{id}.notes"
+            if case.guarantees.host_crash:
+                await until(lambda notes=notes: "status" in notes.read_text())  # type: ignore[misc]
+                notes.unlink()
             edit(record_of(state, id), partial(_becomes, number))
         launcher = case.guarantees.launcher
         async with reopened(state, launcher=launcher) as (shells, events):
             assert {shell.status for shell in shells} == {Status.KILLED}
             assert {shell.info.returncode for shell in shells} == {None}
+            assert {shell.info.leftovers for shell in shells} == {()}
         check_lives(host.said(), said(events))
         assert list((state / "records").glob("*.running.json")) == []
         assert is_alive(stranger)
