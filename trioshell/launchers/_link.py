@@ -124,6 +124,8 @@ class Link:
                         return not message.body
                     case messages.ENDED if not message.body["kept"]:
                         return bool(message.body["clean"])
+                    case _:
+                        pass  # it has started, or is still ending
         return False
 
     def let_go(self) -> None:

@@ -33,6 +33,7 @@ class Home(Protocol):
 
     async def clear(self, link: Link, id: str) -> tuple[Leftover, ...]:
         """The supervisor was killed: end what it left, and tell what could not be ended."""
+        ...
 
 
 @attrs.define(eq=False)
@@ -143,6 +144,8 @@ class SupervisedProcess(Process):
             case messages.EMPTY:
                 self._leftovers = _leftovers(message.body)
                 self._let_go(clean=not message.body)
+            case _:
+                pass  # a helper of this version says nothing else here
 
     def _ended(self, message: messages.Message) -> None:
         body = message.body
