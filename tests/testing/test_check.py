@@ -309,6 +309,14 @@ def test_kill_that_never_completes_is_caught(op: str) -> None:
     check_events(LIFE, calls=[begun, attrs.evolve(quiet, began=3)])
 
 
+def test_create_that_is_never_answered_is_caught() -> None:
+    """It may wait for a place as long as the scope lasts, and no longer."""
+    waiting = call("create", 0, 3, None, id=None, args={"command": "b"}, outcome="unfinished")
+    check_events(LIFE, calls=[waiting])
+    left = call("leave", 3, 3, None, id=None)
+    assert caught(LIFE, calls=[waiting, left]).rule == "call-explained"
+
+
 def test_violation_tells_the_story() -> None:
     violation = caught(log("b", "a", "-a"))
     assert (violation.rule, violation.id, violation.seq) == ("exited-before-deleted", "a", 3)

@@ -50,6 +50,10 @@ def page_is_wrong(performance: Performance) -> None:
     page.answer = attrs.evolve(page.answer, data=b"0ut")
 
 
+def output_stays(performance: Performance) -> None:
+    performance.launcher.processes[EXITS].capture.removed = False
+
+
 def descendant_lives(performance: Performance, number: int) -> None:
     member = performance.launcher.processes[number].members[1]
     member.ended_at = None
@@ -84,6 +88,7 @@ CHANGES: dict[str, tuple[str, Callable[[Performance], None]]] = {
     "size too large": ("output-complete", lambda p: told(p, EXITS, size=4)),
     "output lost": ("output-complete", output_is_lost),
     "page of another output": ("output-exact", page_is_wrong),
+    "output of a deleted one": ("output-deleted", output_stays),
     "alive at exited": ("exited-true", lambda p: descendant_lives(p, KILLED)),
     "ended after exited": ("exited-true", descendant_ends_late),
     "alive after the scope": ("no-leak", lambda p: descendant_lives(p, KEEPS)),

@@ -91,6 +91,9 @@ class _Case:
 
 def _create(case: _Case) -> None:
     if not case.returned:
+        left = any(call.op == "leave" for call in case.calls)
+        lost = left and case.call.outcome == "unfinished"
+        case.demand(not lost, "call-explained", "create was never answered, though the scope ended")
         return
     created = case.life.created
     inside = created is not None and case.began < created.seq <= case.ended

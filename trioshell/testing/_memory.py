@@ -22,13 +22,14 @@ class MemoryCapture(Capture):
         limit: Most bytes to keep, or None.
         capacity: Most bytes to store, or None: the disk is full from there on.
         error: Why bytes are missing at the end, or None.
+        removed: It was deleted.
     """
 
     limit: int | None = None
     capacity: int | None = None
     error: str | None = None
+    removed: bool = False
     _data: bytearray = attrs.field(factory=bytearray)
-    _removed: bool = False
 
     def write(self, data: bytes) -> None:
         """Add what the command has written."""
@@ -42,7 +43,7 @@ class MemoryCapture(Capture):
         return len(self._data)
 
     def read(self, start: int, limit: int) -> bytes:
-        if self._removed:
+        if self.removed:
             raise OutputLostError("the output was removed")
         first, last = self._dropped()
         if first <= start < last:
@@ -55,7 +56,7 @@ class MemoryCapture(Capture):
         return last - start if first <= start < last else 0
 
     def remove(self) -> None:
-        self._removed = True
+        self.removed = True
 
     def _dropped(self) -> tuple[int, int]:
         """The range that the limit has dropped; an empty one at the end if it has not."""

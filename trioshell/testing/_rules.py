@@ -45,6 +45,7 @@ _TABLE: Final = (
     ("kill-completes", "C6", "a kill or a removal ends the shell, also when its caller gave up"),
     ("call-explained", "C6, C7", "every answer is true at some moment between call and return"),
     ("removed-not-retained", "C7", "a removed shell takes no place among the retained ones"),
+    ("output-deleted", "C7", "the output of a deleted shell is gone"),
     ("retention", "C8", "no more ended shells stay than the scope retains, and none goes early"),
     ("eviction-order", "C8", "of the retained shells the one that ended first goes first"),
     ("no-leak", "C10", "after the scope no process is alive"),

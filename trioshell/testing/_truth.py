@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .._events import Exited
+from .._events import Deleted, Exited
 from .._records import Status
 from ._calls import Call
 from ._fake import FakeLauncher
@@ -29,6 +29,8 @@ def check_truth(
                 raise violation(history, rule, what, event=event, facts=facts(process))
     calls = tuple(calls)
     for broken in _wrong_causes(history, processes, calls):
+        raise broken
+    for broken in _kept_outputs(history, processes):
         raise broken
     for broken in _wrong_pages(history, processes, calls):
         raise broken
@@ -93,6 +95,14 @@ def _kills(call: Call, id: str, by: float) -> bool:
     """Whether a call was a kill of this shell, made by then."""
     ends = call.op == "leave" or (call.op in ("kill", "remove") and call.id == id)
     return ends and call.at is not None and call.at <= by
+
+
+def _kept_outputs(history: History, processes: Mapping[int, FakeProcess]) -> Iterator[Violation]:
+    for event in history.events:
+        process = processes.get(event.info.pid)
+        if isinstance(event, Deleted) and process is not None and not process.capture.removed:
+            what = "deleted, but its output is still stored"
+            yield violation(history, "output-deleted", what, event=event, facts=facts(process))
 
 
 def _wrong_pages(
