@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import attrs
 import trio
 import trio.abc
 
 from trioshell import Shells
-from trioshell.testing import EventLog, Performance, Program, Schedule, perform
+from trioshell.testing import EventLog, Performance, Program, perform
 
 Lives = tuple[tuple[str, ...], ...]
 
@@ -57,8 +55,3 @@ def lives(performance: Performance) -> Lives:
     """What was said of each shell, in the order of creation."""
     ids = dict.fromkeys(event.id for event in performance.log)
     return tuple(tuple(performance.log.of(id)) for id in ids)
-
-
-def trace(schedule: Schedule) -> tuple[str, ...]:
-    """The steps of the last run. Ids are unique in all runs: they are what has to differ."""
-    return tuple(re.sub("sh_[0-9a-f]+", "...", step) for step in schedule.trace)

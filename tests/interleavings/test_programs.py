@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from trioshell.testing import Program, Schedule, programs, run, schedules
 
 from .situations import OF_A_SCOPE, OF_A_SHELL, reached
-from .support import checked, lives, trace
+from .support import checked, lives
 
 PORTFOLIO = Schedule.portfolio(3)
 
@@ -52,22 +52,22 @@ def test_every_situation_is_reached() -> None:
 @settings(max_examples=20)
 @given(program=programs(), schedule=schedules())
 def test_same_program_and_schedule_make_the_same_run(program: Program, schedule: Schedule) -> None:
-    first = lives(run(checked, program, schedule=schedule)), trace(schedule)
-    second = lives(run(checked, program, schedule=schedule)), trace(schedule)
+    first = lives(run(checked, program, schedule=schedule)), schedule.trace
+    second = lives(run(checked, program, schedule=schedule)), schedule.trace
     assert first == second
 
 
 _REPLAY = """
 import json
 from tests.interleavings.scenarios import SCENARIOS
-from tests.interleavings.support import checked, lives, trace
+from tests.interleavings.support import checked, lives
 from trioshell.testing import Schedule, run
 
 told = []
 for program, _ in SCENARIOS.values():
     for schedule in Schedule.portfolio(3):
         performance = run(checked, program, schedule=schedule)
-        told.append([lives(performance), trace(schedule)])
+        told.append([lives(performance), schedule.trace])
 print(json.dumps(told))
 """
 

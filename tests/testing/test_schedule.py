@@ -15,7 +15,8 @@ import trio
 import trio.testing
 from hypothesis import HealthCheck, Phase, find, given, settings
 
-from trioshell.testing import Hang, Schedule, run, schedules
+import trioshell
+from trioshell.testing import FakeLauncher, Hang, Schedule, run, schedules
 
 EXAMPLES = {
     "walk:0": Schedule.walk(0),
@@ -193,6 +194,19 @@ def test_explanation_collapses_repetitions() -> None:
     schedule = Schedule.priorities(0, 0, 1, batch=True)
     run(main, schedule=schedule)
     assert schedule.explain().startswith("main#0 > (left#1 > right#2) x10 > main#0  [batch-legal")
+
+
+def test_explanation_has_no_ids() -> None:
+    """They are long, and others in each run, which would hide that two runs are the same."""
+
+    async def main() -> None:
+        async with trioshell.open_shells(launcher=FakeLauncher()) as shells:
+            await shells.create("server")
+
+    schedule = Schedule.hold()
+    run(main, schedule=schedule)
+    assert "shell#1" in schedule.trace
+    assert "sh_" not in schedule.explain()
 
 
 def test_one_schedule_serves_many_runs() -> None:

@@ -10,6 +10,8 @@ import attrs
 from ._hang import Hang
 
 _DOTTED = re.compile(r"[\w.<>]+")
+# Of a shell: long, and another one in each run. The number of the task tells them apart.
+_ID = re.compile(r" sh_[0-9a-f]+")
 _LONGEST_CYCLE = 4
 _HEAD, _TAIL = 12, 48
 
@@ -35,7 +37,7 @@ class Record:
         self.marks.append((len(self.steps), f"({text})"))
 
     def label(self, number: int) -> str:
-        name = self.names[number]
+        name = _ID.sub("", self.names[number])
         if _DOTTED.fullmatch(name):  # a qualified name that trio made from the function
             name = name.rpartition(".")[2] or name
         return f"{name}#{number}"
