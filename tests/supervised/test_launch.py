@@ -178,12 +178,12 @@ async def test_idle_supervisors_are_bounded(
     processes = [await start("read x", stdin=True) for _ in range(6)]
     supervisors = {rig.parent(process.pid) for process in processes}
     assert len(supervisors) == 6
+    server = rig.parent(supervisors.pop())
     for process in processes:
         assert process.stdin is not None
         await process.stdin.aclose()
         await process.wait()
     assert len(launcher._idle) == 3
-    server = rig.parent(supervisors.pop())
     await until(lambda: len(rig.below(server)) == 3)
 
 
