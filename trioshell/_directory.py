@@ -35,15 +35,17 @@ _ATTEMPTS: Final = 10
 
 
 class Directory:
-    """No directory: the launcher keeps output elsewhere, and nothing is remembered.
+    """No directory: the launcher keeps output elsewhere, and nothing is remembered."""
 
-    Attributes:
-        ledger: What is remembered of each shell.
-        durable: It outlives the scope.
-    """
+    @property
+    def ledger(self) -> Ledger:
+        """What is remembered of each shell."""
+        return Ledger()
 
-    ledger: Ledger = Ledger()
-    durable: bool = False
+    @property
+    def durable(self) -> bool:
+        """Whether it outlives the scope."""
+        return False
 
     def capture(self, id: str) -> str | None:
         """Where the capture file of a shell goes."""
@@ -79,10 +81,17 @@ class PrivateDirectory(Directory):
 class DurableDirectory(Directory):
     """A directory that scopes have one after the other, with what they remember of shells."""
 
-    ledger: DurableLedger
+    _ledger: DurableLedger
     _output: str
     _lock: Lock
-    durable: bool = True
+
+    @property
+    def ledger(self) -> DurableLedger:
+        return self._ledger
+
+    @property
+    def durable(self) -> bool:
+        return True
 
     def capture(self, id: str) -> str:
         return os.path.join(self._output, f"{id}.out")

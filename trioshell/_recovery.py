@@ -89,7 +89,7 @@ def _take_over(
     """The rest is one step: whoever looks sees all of the former shells, or none."""
     for record in records:
         if record.place is None:
-            _capture(record).remove()
+            capture_of(record).remove()
             ledger.forget(record.info.id)
     shells = [_Former.of(record, notes) for record in records if record.place is not None]
     by_event = sorted(shells, key=lambda shell: shell.place)
@@ -126,7 +126,7 @@ class _Former:
             spec=None,
             grace=0.0,
             timeout=math.inf,
-            capture=_capture(record),
+            capture=capture_of(record),
             output_limit=record.output_limit,
             started_at=trio.current_time() - lived,
         )
@@ -148,7 +148,7 @@ class _Former:
         return Ending(
             returncode=self.notes.returncode,
             by_itself=self.notes.by_itself,
-            size=_capture(self.record).size,
+            size=capture_of(self.record).size,
             leftovers=leftovers,
             output_error=self._output_error(),
             trouble=_CRASHED if because is None else f"{_CRASHED}; {because}",
@@ -156,7 +156,7 @@ class _Former:
 
     def _output_error(self) -> str | None:
         try:
-            _capture(self.record).read(0, 1)
+            capture_of(self.record).read(0, 1)
         except OutputLostError as error:
             return str(error)
         if self.notes.ended is not None:
@@ -164,11 +164,11 @@ class _Former:
         return f"{_CRASHED}: its last output may be missing"
 
 
-def _capture(record: Record) -> FileCapture:
-    assert record.info.file is not None
-    return FileCapture(
-        record.info.file, sparse=record.output_limit is not None, last_size=record.info.size
-    )
+def capture_of(record: Record) -> FileCapture:
+    """What a shell of an earlier scope wrote."""
+    info = record.info
+    assert info.file is not None
+    return FileCapture.reopen(info.file, sparse=record.output_limit is not None, size=info.size)
 
 
 def _report_trouble(record: Record, remains: Remains) -> None:

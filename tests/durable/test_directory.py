@@ -45,7 +45,7 @@ async def test_directory_of_a_live_host_is_not_touched(
     directory: Path, tag: str, stopped: bool
 ) -> None:
     """Also that of a host which cannot answer. When it is dead, its shells are ended."""
-    host = Host.start(one("trap 'touch signalled' TERM; sleep 600 & wait"), directory, tag=tag)
+    host = Host.start(one("sleep 600 & exec sleep 600"), directory, tag=tag)
     wait_until(lambda: len(left(tag)) == 2)
     before = files(directory)
     if stopped:

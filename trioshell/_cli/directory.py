@@ -23,7 +23,7 @@ from .._ids import Ids
 from .._ledger import read_records
 from .._record_format import Record
 from .._records import command_line
-from .._recovery import recover
+from .._recovery import capture_of, recover
 from .._registry import Registry
 from ..launchers._files import FileCapture
 from .report import describe, say
@@ -95,7 +95,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     lines = _checks.count("--tail", arguments.tail, least=0)
     record = _find(arguments.directory, arguments.id)
-    capture = FileCapture(record.info.file or "", sparse=record.output_limit is not None)
+    capture = capture_of(record)
     if arguments.output:
         _copy(capture)
     elif arguments.json:

@@ -60,6 +60,17 @@ class FileCapture(Capture):
         status = os.fstat(fd)
         return cls(path, (status.st_dev, status.st_ino), sparse), fd
 
+    @classmethod
+    def reopen(cls, path: str, *, sparse: bool, size: int) -> Self:
+        """The capture file of a shell that ended in an earlier scope.
+
+        Args:
+            path: Absolute.
+            sparse: Holes in it are dropped output.
+            size: Bytes in it when it was last seen.
+        """
+        return cls(path, None, sparse, None, None, size)
+
     def rescue_with(self, reopen: Callable[[], int | None]) -> None:
         """While the shell runs: how to get a descriptor of the file when its path is gone."""
         self._rescue = reopen
