@@ -1,7 +1,7 @@
-"""Find and replay races: schedules for any trio code.
+"""Find and replay races: schedules for any trio code, and all that tests of shells need.
 
-Neither pytest nor Hypothesis is needed to import this; `schedules` asks for Hypothesis when it is
-called.
+Neither pytest nor Hypothesis is needed to import this; the strategies (`schedules`, `scripts`,
+`lifecycles`, `programs`) ask for Hypothesis when they are called.
 """
 
 from __future__ import annotations

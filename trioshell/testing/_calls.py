@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -135,13 +135,8 @@ class Recorder:
         self._answer_now(self._begin(op, None), lambda: None)
 
     def give_up(self) -> None:
-        """Nothing will happen any more: whoever has no answer now will never get one.
-
-        The callers may be cancelled then; what is noted of them stays.
-        """
-        for call in self.calls:
-            if call.ended is None:
-                call.ended = self.seq
+        """`give_up` the calls that have no answer now."""
+        give_up(self.calls, self.seq)
 
     @property
     def seq(self) -> int:
@@ -179,6 +174,20 @@ class Recorder:
             call.ended = self.seq
             call.outcome = outcome
             call.answer = answer
+
+
+def give_up(calls: Iterable[Call], seq: int) -> None:
+    """Nothing will happen any more: who has no answer now will never get one.
+
+    The callers may be cancelled then; what is noted of them stays.
+
+    Args:
+        calls: All of them.
+        seq: Of the newest event.
+    """
+    for call in calls:
+        if call.ended is None:
+            call.ended = seq
 
 
 def _actor() -> str:

@@ -55,6 +55,11 @@ class EventLog:
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)
 
+    @property
+    def last_seq(self) -> int:
+        """``seq`` of the newest event; 0 before any."""
+        return self.events[-1].seq if self.events else 0
+
     def running(self) -> AbstractSet[str]:
         """The ids of the shells that run, in creation order. It equals a set of them."""
         return self._running.keys()

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from .. import Shell, ShellNotFoundError, Shells, SpawnError, SubscriptionLaggedError
-from ._calls import Call, Recorder
+from ._calls import Call, Recorder, give_up
 from ._check import check_events
 from ._fake import FakeLauncher
 from ._log import EventLog
@@ -94,7 +94,7 @@ async def perform(
                 await _leave(program, scope)
         # Who still waits now was forgotten, or slept when the scope ended.
         await quiet()
-        player.recorder.give_up()
+        give_up(performance.calls, performance.log.last_seq)
         nursery.cancel_scope.cancel()
     return performance
 
