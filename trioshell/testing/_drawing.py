@@ -50,8 +50,7 @@ _OUTPUTS: Final[tuple[_Change, ...]] = (
 _ODDITIES: Final[tuple[_Change, ...]] = (
     *[_same] * 6,
     lambda script: script.spawn_takes(1.0),
-    lambda script: script.spawn_takes(2.0),
-    lambda script: script.spawn_takes(1.0, shielded=True),
+    *[lambda script: script.spawn_takes(1.0, shielded=True)] * 2,
     lambda script: script.eof_after_exit(0.5),
     lambda script: script.eof_after_exit(1.0),
 )
@@ -126,7 +125,8 @@ _STORIES: Final = (
     (_WAITS, _REMOVES),
     (_SLEEPS, _ENDS),
     (_KILLS, _REMOVES),
-    (_SLEEPS, _WAITS),
+    (_KILLS,),
+    *[(_SLEEPS, _WAITS), (_SLEEPS, _REMOVES)] * 2,  # coming at the very moment of the end
     (_LIMITS, _WAITS, _LOOKS),
     (_WAITS, _LOOKS, _ENDS),
     (_SLEEPS, _LOOKS, _ENDS, _WAITS),
@@ -148,10 +148,12 @@ _CREATIONS: Final[tuple[_Options, ...]] = (
     {"timeout": 1.0, "grace": 2.0},
     {"within": 0.0},
     {"within": 0.5},
-    {},
+    {"within": 0.5},
     {"timeout": 2.0, "within": 1.0},
+    *({}, {"timeout": 2.0}) * 2,
 )
 _CREATION: Final = st.sampled_from(_CREATIONS)
+_END: Final = st.sampled_from(({"timeout": 3.0}, {"timeout": 2.0}, {}))
 _BACKGROUNDS: Final[tuple[Background, ...]] = ("kill", "keep", "kill", "wait", "keep")
 _BACKGROUND: Final = st.sampled_from(_BACKGROUNDS)
 _RIVALS: Final = st.sampled_from((0, 1, 0, 1, 2))
@@ -164,6 +166,9 @@ def _lives(draw: st.DrawFn, *, trouble: bool) -> Life:
     if draw(_FAILURE):
         return Life(Script.fails_to_start(), (), **options)
     script = draw(_SCRIPTS[trouble])
+    if script.returncode is None and "timeout" not in options:
+        # Who waits for what never ends plays no further life.
+        options = options | draw(_END)
     return Life(
         script,
         draw(_TELLINGS),
@@ -189,11 +194,11 @@ _READERS: Final = (
     Reader(since=0, max_buffer=1, pace=1.0),
 )
 _LEAVING: Final[tuple[_Options, ...]] = (
-    {},
+    *[{}] * 5,  # only what has come to rest shows what never will
     {"leave": "raise"},
     {"leave": "cancel"},
     *({"leave": how, "leave_after": s} for s in (0.0, 1.0, 2.0) for how in ("return", "cancel")),
-    {"leave": "raise", "leave_after": 1.0},
+    *({"leave": "raise", "leave_after": s} for s in (1.0, 2.0)),
 )
 
 
