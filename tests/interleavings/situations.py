@@ -68,10 +68,12 @@ def cases(performance: Performance) -> Iterator[Case]:
 
 def _outlived(case: Case) -> bool:
     """Something of the tree lived on when the leader had ended by itself."""
-    leader = case.process.leader
-    return leader.ended_at is not None and any(
-        member.ended_at is None or member.ended_at > leader.ended_at
-        for member in case.process.members[1:]
+    leader, *descendants = case.process.members
+    if leader.ended_at is None or leader.signals:
+        return False
+    return any(
+        member.ended_at is None or member.ended_at > leader.ended_at or member.signals
+        for member in descendants
     )
 
 
