@@ -119,8 +119,9 @@ def test_request_takes_a_grace(grace: float) -> None:
 
 @pytest.mark.parametrize("name", ["background", "on_output_limit"])
 def test_request_names_the_choices(name: str) -> None:
+    changes: dict[str, Any] = {name: "never"}
     with pytest.raises(ValueError, match=f"{name} must be one of .*kill.*'never'"):
-        ask(**{name: "never"})
+        ask(**changes)
 
 
 def test_request_cwd_is_blamed_for_itself(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Self
 
 import attrs
@@ -136,7 +136,7 @@ class FileCapture(Capture):
             os.unlink(self.path)
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[int]:
+    def _open(self) -> Generator[int]:
         fd, ours = self._descriptor()
         try:
             # Who cuts a file in place makes later output look as if it were the first, or leaves

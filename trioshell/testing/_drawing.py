@@ -13,6 +13,7 @@ import signal
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
 from hypothesis import strategies as st
 
 from ..launchers import Background
@@ -164,7 +165,7 @@ _FAILURE: Final = st.sampled_from((*[False] * 11, True))
 def _lives(draw: st.DrawFn, *, trouble: bool) -> Life:
     options = draw(_CREATION)
     if draw(_FAILURE):
-        return Life(Script.fails_to_start(), (), **options)
+        return attrs.evolve(Life(Script.fails_to_start(), ()), **options)
     script = draw(_SCRIPTS[trouble])
     if script.returncode is None and "timeout" not in options:
         # Who waits for what never ends plays no further life.
