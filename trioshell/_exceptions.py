@@ -32,7 +32,7 @@ class ShellRemovedError(ShellNotFoundError):
     """
 
     def __init__(self, info: ShellInfo) -> None:
-        super().__init__(info.id, f"shell {info.id!r} was removed; it had ended as {info.status}")
+        super().__init__(info.id, f"shell {info.id!r} is deleted; it had ended as {info.status}")
         self.info = info
 
 

@@ -109,6 +109,16 @@ def test_run_file_lists_more_commands(tmp_path: Path) -> None:
     assert "echo piped" in done.stdout
 
 
+def test_run_in_a_durable_directory_keeps_what_earlier_runs_left(tmp_path: Path) -> None:
+    """And its exit status is about its own commands."""
+    directory = str(tmp_path / "state")
+    assert trioshell("run", "--directory", directory, "echo one; exit 3").returncode == 1
+    assert trioshell("run", "--directory", directory, "echo two").returncode == 0
+    listed = trioshell("list", directory).stdout
+    assert "echo one" in listed
+    assert "echo two" in listed
+
+
 def test_run_prefix_gives_every_line_with_its_command() -> None:
     done = trioshell("run", "--prefix", "echo one; echo two; exit 1")
     assert done.returncode == 1

@@ -12,9 +12,13 @@ import attrs
 import trio
 
 from .._exceptions import ShellError
-from .._records import Pty, ShellInfo, Status
+from .._records import Pty
+from .._shell import Shell
 from .._shells import Shells, open_shells
-from .report import choose_reporter
+from .report import choose_reporter, succeeded
+
+# Shells of earlier runs that stay in a durable directory, as many as `open_shells` retains.
+_EARLIER: Final = 25
 
 _STOP: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -24,18 +28,21 @@ class Outcome:
     """What the exit status will say.
 
     Attributes:
+        shells: What was started. A durable directory has shells of earlier runs, too.
         failed: A command could not be started.
         signal: The signal that stopped it all, or None.
     """
 
+    shells: list[Shell] = attrs.field(factory=list)
     failed: bool = False
     signal: int | None = None
 
-    def status(self, ended: list[ShellInfo]) -> int:
+    @property
+    def status(self) -> int:
         """0 if all ended with 0; 128 + n after signal n; else 1."""
         if self.signal is not None:
             return 128 + self.signal
-        good = all(info.status is Status.EXITED and info.returncode == 0 for info in ended)
+        good = all(succeeded(shell.info) for shell in self.shells)
         return 0 if good and not self.failed else 1
 
 
@@ -74,13 +81,13 @@ async def _run(arguments: argparse.Namespace, commands: list[str]) -> int:
     async with open_shells(
         directory=arguments.directory,
         shell=arguments.shell,
-        retain=len(commands),
+        retain=len(commands) + _EARLIER,
         grace=arguments.grace,
         background=arguments.background,
         output_limit=arguments.output_limit,
         limiter=None if arguments.jobs is None else trio.CapacityLimiter(arguments.jobs),
     ) as shells:
-        events = shells.subscribe(max_buffer=3 * len(commands) + 1)
+        events = shells.subscribe(max_buffer=3 * (len(commands) + _EARLIER))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reporter.run, shells, events)
             with trio.CancelScope() as working:
@@ -90,9 +97,8 @@ async def _run(arguments: argparse.Namespace, commands: list[str]) -> int:
             await _kill_all(shells)
             await reporter.caught_up(shells.statistics().last_seq)
             nursery.cancel_scope.cancel()
-        status = outcome.status([shell.info for shell in shells])
     await reporter.finish(shells, events)
-    return status
+    return outcome.status
 
 
 async def _create_all(
@@ -100,13 +106,14 @@ async def _create_all(
 ) -> None:
     for command in commands:
         try:
-            await shells.create(
+            shell = await shells.create(
                 command,
                 cwd=arguments.cwd,
                 env=dict(arguments.env),
                 timeout=arguments.timeout,
                 pty=Pty() if arguments.pty else None,
             )
+            outcome.shells.append(shell)
         except (ShellError, OSError, ValueError) as error:
             outcome.failed = True
             complain(f"{command!r}: {error}")
