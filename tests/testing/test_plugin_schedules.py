@@ -36,15 +36,17 @@ COUNTER = """
 MEETING = r"(?:left#\d > (?:\([^)]*\) > )*right#\d|right#\d > (?:\([^)]*\) > )*left#\d)"
 
 
+# A checkout that is not installed has no entry point.
+PLUGIN = "" if entry_points(group="pytest11", name="trioshell") else "-p trioshell.testing.plugin"
+
+
 class Suite:
     """A test suite of a user, with the plugin and pytest-trio."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
-        options = ["--strict-markers", "-p no:cacheprovider"]
-        if not entry_points(group="pytest11", name="trioshell"):
-            options.append("-p trioshell.testing.plugin")  # a checkout that is not installed
+        options = f"--strict-markers -p no:cacheprovider {PLUGIN}"
         pytester.makeini(
-            f"[pytest]\naddopts = {' '.join(options)}\ntrio_mode = true\nfilterwarnings = error\n"
+            f"[pytest]\naddopts = {options}\ntrio_mode = true\nfilterwarnings = error\n"
         )
         self.pytester = pytester
 
@@ -280,11 +282,12 @@ def test_order_is_the_same_with_several_fixtures_each_time(suite: Suite) -> None
 
 @pytest.mark.slow
 def test_plugin_works_without_pytest_trio(suite: Suite) -> None:
-    suite.pytester.makeini("[pytest]\naddopts = -p no:trio\nfilterwarnings = error\n")
+    options = f"-p no:trio {PLUGIN}"
+    suite.pytester.makeini(f"[pytest]\naddopts = {options}\nfilterwarnings = error\n")
     suite.write("""
         @pytest.mark.racy(3)
         def test_with_run(schedule):
             run(trio.sleep, 10_000, schedule=schedule)
     """)
-    result = suite.pytester.runpytest_subprocess("-p", "trioshell.testing.plugin")
+    result = suite.pytester.runpytest_subprocess()
     result.assert_outcomes(passed=3)
