@@ -36,8 +36,11 @@ python_use_unqualified_type_names = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 
-# Short for a union in an annotation; the text beside it says what it holds.
-nitpick_ignore = [("py:class", "Command"), ("py:class", "Reason")]
+# Short for a union in an annotation, where the text beside it says what it holds; type variables;
+# what a call returns only to be awaited or entered; a name of Hypothesis.
+_in_annotations = ["Command", "Reason", "Leave", "Op", "Outcome", "Sender", "Ts"]
+_in_annotations += ["trioshell.testing._run.T", "trioshell.testing._quiet.Quiet", "SearchStrategy"]
+nitpick_ignore = [("py:class", name) for name in _in_annotations]
 
 # Names of other projects are not looked up: the build reads nothing from the network.
 _elsewhere = "|".join(["trio", "attrs", *sys.stdlib_module_names])

@@ -16,9 +16,10 @@ import pytest
 
 import trioshell
 import trioshell.launchers
+import trioshell.testing
 
 ROOT = Path(__file__).parents[1]
-MODULES = [trioshell, trioshell.launchers]
+MODULES = [trioshell, trioshell.launchers, trioshell.testing]
 
 EXPORTS = {
     "Created",

@@ -6,6 +6,7 @@ Neither pytest nor Hypothesis is needed to import this; the strategies (`schedul
 
 from __future__ import annotations
 
+from .._public import publish as _publish
 from ._calls import Call as Call
 from ._calls import Recorder as Recorder
 from ._cancel import cancel_everywhere as cancel_everywhere
@@ -38,3 +39,5 @@ from ._script import Script as Script
 from ._strategies import lifecycles as lifecycles
 from ._strategies import programs as programs
 from ._strategies import scripts as scripts
+
+_publish(globals(), "trioshell.testing")

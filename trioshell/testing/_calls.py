@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, final
 
 import attrs
 import trio
@@ -17,6 +17,7 @@ T = TypeVar("T")
 Outcome = Literal["returned", "raised", "cancelled", "unfinished"]
 
 
+@final
 @attrs.define(eq=False)
 class Call:
     """One call of the library and its answer.
@@ -52,6 +53,7 @@ class Call:
         return f"{self.actor}: {self.op}({words}) @{self.began}..{until} {self.outcome}{told}"
 
 
+@final
 @attrs.define(eq=False)
 class Recorder:
     """Makes calls and notes them with their answers, for `check_events` to explain.

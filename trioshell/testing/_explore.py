@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, final
 
 import attrs
 
@@ -19,6 +19,7 @@ from ._selftest import verdict
 _CAN_HOLD, _CAN_JUMP = 1, 2
 
 
+@final
 @attrs.frozen
 class Report:
     """What `explore` saw.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, final
 
 import attrs
 
@@ -11,6 +11,7 @@ from ._script import Script
 Sender = Literal["kill", "send_signal", "background", "limit", "helper"]
 
 
+@final
 @attrs.frozen
 class Sent:
     """A signal that reached a process.
@@ -28,6 +29,7 @@ class Sent:
     by: Sender
 
 
+@final
 @attrs.define(eq=False)
 class Member:
     """One process of a fake tree: the leader or a descendant.

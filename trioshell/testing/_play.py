@@ -6,6 +6,7 @@ import math
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from typing import final
 
 import attrs
 import trio
@@ -42,6 +43,7 @@ async def play(program: Program, shells: Shells) -> list[Call]:
     return player.recorder.calls
 
 
+@final
 @attrs.define(eq=False)
 class Performance:
     """What became of a program.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, final, get_args
 
 import attrs
 import trio
@@ -57,6 +57,7 @@ def _words(value: Any) -> Iterator[str]:
             yield f"{field.name}={given!r}"
 
 
+@final
 @attrs.frozen(repr=False)
 class Do(_Literal):
     """One thing that is done with a shell.
@@ -74,6 +75,7 @@ class Do(_Literal):
     within: float | None = None
 
 
+@final
 @attrs.frozen(repr=False)
 class Life(_Literal):
     """One shell, and what is done with it.
@@ -97,6 +99,7 @@ class Life(_Literal):
     within: float | None = None
 
 
+@final
 @attrs.frozen(repr=False)
 class Reader(_Literal):
     """A subscriber.
@@ -116,6 +119,7 @@ class Reader(_Literal):
     reads: int | None = None
 
 
+@final
 @attrs.frozen(repr=False)
 class Program(_Literal):
     """What happens in one scope: every actor plays its lives one after the other, all at once.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, final
 
 import attrs
 
@@ -11,6 +11,7 @@ from .._events import Event
 from ._log import History
 
 
+@final
 @attrs.frozen
 class Rule:
     """One promise of the library.

@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -37,6 +37,7 @@ class GateWarning(RuntimeWarning):
     """This version of trio does not let a schedule control the order of tasks."""
 
 
+@final
 @attrs.define(repr=False, unsafe_hash=True)
 class Schedule(trio.abc.Clock, trio.abc.Instrument):
     """An order of steps, as a value: equal schedules make equal runs.

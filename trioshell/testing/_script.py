@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast, final
 
 import attrs
 
@@ -49,6 +49,7 @@ class Reaction:
     after: float
 
 
+@final
 @attrs.frozen(kw_only=True, repr=False)
 class Script:
     """What a fake process does, from its start to its end. A value; every method gives a new one.
