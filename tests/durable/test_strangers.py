@@ -89,14 +89,18 @@ async def test_number_and_command_of_a_bystander(crashed: Host, directory: Path)
         await takes_over(directory, crashed)
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), os.getppid(), 1, 0, -1, -os.getpid(), 2**31, 2**70])
+@pytest.mark.parametrize(
+    "pid",
+    [os.getpid(), os.getppid(), 1, 0, -1, -os.getpid(), 2**31, 2**70],
+    ids=["own", "parent", "init", "zero", "all", "own group", "too large", "far too large"],
+)
 async def test_numbers_that_are_nobodys(crashed: Host, directory: Path, pid: int) -> None:
     with bystander():
         edit(record_of(directory, crashed.answer["id"]), becomes(pid))
         await takes_over(directory, crashed)
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), 1])
+@pytest.mark.parametrize("pid", [os.getpid(), 1], ids=["own", "init"])
 async def test_identity_of_the_new_host_or_of_init(
     crashed: Host, directory: Path, pid: int
 ) -> None:

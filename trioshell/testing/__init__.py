@@ -39,5 +39,6 @@ from ._script import Script as Script
 from ._strategies import lifecycles as lifecycles
 from ._strategies import programs as programs
 from ._strategies import scripts as scripts
+from ._zoo import zoo as zoo
 
 _publish(globals(), "trioshell.testing")
