@@ -6,7 +6,7 @@ import os
 import signal
 import tracemalloc
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -294,6 +294,15 @@ async def test_who_fell_behind_resumes_without_a_gap(case: Case) -> None:
     assert late == case.events[25:]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl+C interrupts, also where the tests run in the background, with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("kind", [Created, Exited, Deleted])
 def test_ctrl_c_divides_no_step(case: Case, kind: type[Event]) -> None:
     """It comes again and again, within publications, in the main task too (C5, C9)."""

@@ -134,7 +134,7 @@ async def test_no_descriptor_left_is_said(start: Start) -> None:
     await run(start, "exit 0")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest, before[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 8, before[1]))
     taken: list[int] = []
     outcomes: list[str] = []
     try:
