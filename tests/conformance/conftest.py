@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -121,8 +122,9 @@ def stage(kind: str) -> Stage:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "kind" in getattr(item, "fixturenames", ()):
+    for item in items:  # of all tests, not of this folder alone
+        here = Path(__file__).parent in item.path.parents
+        if here and "kind" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.trio(run=partial(_run, item)), append=False)
 
 
