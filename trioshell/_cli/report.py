@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import abc
-import argparse
 import json
-import sys
 
 import attrs
 import trio
@@ -158,18 +156,3 @@ class PrefixReporter(Reporter):
 def short(id: str) -> str:
     """The random part of an id: enough to tell a few commands apart."""
     return id[-6:]
-
-
-def choose_reporter(arguments: argparse.Namespace) -> Reporter:
-    """The style that was asked for; by default a table on a terminal, else lines."""
-    if arguments.json:
-        return JsonReporter(arguments.tail)
-    if arguments.prefix:
-        return PrefixReporter(arguments.tail)
-    if sys.stdout.isatty() and not arguments.plain:
-        try:
-            from .table import TableReporter
-        except ImportError:  # without the cli extra there is no rich
-            return LineReporter(arguments.tail)
-        return TableReporter(arguments.tail)
-    return LineReporter(arguments.tail)

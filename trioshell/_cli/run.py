@@ -15,7 +15,7 @@ from .._exceptions import ShellError
 from .._records import Pty
 from .._shell import Shell
 from .._shells import Shells, open_shells
-from .report import choose_reporter, succeeded
+from .report import JsonReporter, LineReporter, PrefixReporter, Reporter, succeeded
 
 # Shells of earlier runs that stay in a durable directory, as many as `open_shells` retains.
 _EARLIER: Final = 25
@@ -77,7 +77,7 @@ def _listed(path: str | None) -> list[str]:
 
 async def _run(arguments: argparse.Namespace, commands: list[str]) -> int:
     outcome = Outcome()
-    reporter = choose_reporter(arguments)
+    reporter = _choose_reporter(arguments)
     async with open_shells(
         directory=arguments.directory,
         shell=arguments.shell,
@@ -99,6 +99,21 @@ async def _run(arguments: argparse.Namespace, commands: list[str]) -> int:
             nursery.cancel_scope.cancel()
     await reporter.finish(shells, events)
     return outcome.status
+
+
+def _choose_reporter(arguments: argparse.Namespace) -> Reporter:
+    """The style that was asked for; by default a table on a terminal, else lines."""
+    if arguments.json:
+        return JsonReporter(arguments.tail)
+    if arguments.prefix:
+        return PrefixReporter(arguments.tail)
+    if sys.stdout.isatty() and not arguments.plain:
+        try:
+            from .table import TableReporter
+        except ImportError:  # without the cli extra there is no rich
+            return LineReporter(arguments.tail)
+        return TableReporter(arguments.tail)
+    return LineReporter(arguments.tail)
 
 
 async def _create_all(
