@@ -183,7 +183,7 @@ async def test_a_host_without_standard_descriptors(case: Case, closed: str) -> N
     async def main():
         async with trioshell.open_shells(launcher=case.launcher()) as shells:
             told = []
-            for options in ({{}}, {{"stdin": b"in"}}, {{"pty": Pty()}}):
+            for options in ({{}}, {{"stdin": b"in "}}, {{"pty": Pty()}}):
                 shell = await shells.create("cat; echo out; echo err >&2; exit 3", **options)
                 if shell.stdin is not None:
                     await shell.stdin.aclose()
@@ -195,7 +195,7 @@ async def test_a_host_without_standard_descriptors(case: Case, closed: str) -> N
     """
     piped, fed, terminal = await run_host(case, program)
     assert piped == [3, "out\nerr\n"]
-    assert fed == [3, "inout\nerr\n"]
+    assert fed == [3, "in out\nerr\n"]
     assert terminal[0] == 3
     assert terminal[1].endswith("out\r\nerr\r\n")
 

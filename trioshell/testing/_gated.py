@@ -40,9 +40,9 @@ class Gated:
         self._arrived = arrived  # where it queues up
         self._coro: Any = task.coro
         self._held = _EMPTY
-        self.task = task
-        self.number = -1  # the gate numbers newcomers when all of them have queued up
-        self.batch = 0  # the batch in which trio would run the coming step
+        self.task: trio.lowlevel.Task = task
+        self.number: int = -1  # the gate numbers newcomers when all of them have queued up
+        self.batch: int = 0  # the batch in which trio would run the coming step
         self.message: object = _PARK  # what the last real step yielded
 
     def send(self, value: object) -> object:

@@ -38,7 +38,7 @@ class Hang(Exception):  # noqa: N818 - it names what happened, as trio.Cancelled
     """
 
     def __init__(self, problem: str, blocked: Iterable[str], advice: str) -> None:
-        self.blocked = tuple(blocked)
+        self.blocked: tuple[str, ...] = tuple(blocked)
         super().__init__("\n  ".join([problem, *self.blocked, advice]))
 
 

@@ -75,11 +75,11 @@ class Message:
     __slots__ = ("body", "fds", "kind", "number", "whole")
 
     def __init__(self, kind: int, number: int, body: Any, fds: list[int], whole: bool) -> None:
-        self.kind = kind
-        self.number = number
-        self.body = body
-        self.fds = fds
-        self.whole = whole
+        self.kind: int = kind
+        self.number: int = number
+        self.body: Any = body
+        self.fds: list[int] = fds
+        self.whole: bool = whole
 
 
 def encode(kind: int, number: int, body: Any = None, descriptors: int = 0) -> bytes:
