@@ -364,9 +364,11 @@ async def test_crash_that_left_the_old_record_beside_the_new_one(directory: Path
     """The later state counts, and the other one goes."""
     with bystander() as pid:
         async with reopened(directory) as (shells, _):
-            shell = await shells.create("exit 4")
+            shell = await shells.create("read x; exit 4", stdin=subprocess.PIPE)
             running = record_of(directory, shell.id)
             old = json.loads(running.read_text())
+            assert shell.stdin is not None
+            await shell.stdin.aclose()  # not before: the record is that of a running shell
             await shell.wait()
         old["info"]["pid"] = pid
         running.write_text(json.dumps(old))

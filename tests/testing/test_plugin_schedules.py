@@ -67,6 +67,7 @@ class Suite:
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     (package,) = trioshell.__path__
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(package))  # for those in other processes
+    monkeypatch.delenv("CI", raising=False)  # with it pytest says everything twice
     return Suite(pytester)
 
 
