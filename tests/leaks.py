@@ -1,216 +1,29 @@
 """The fixture that fails a test for what it leaves behind (C10).
 
-Four things are looked for: processes, descriptors, threads and trio tasks.
-
-*   **Processes** are ours if they descend from us, or if they carry the mark of the test: a
-    variable that is set in the environment while the test runs, so that a process which left its
-    session and its parents is found by what it inherited. (Only a process that is neither, wiped
-    its environment *and* lost all its parents, is not seen.) A zombie counts if we are its
-    parent: nobody else can reap it. Another process's zombie is that process's affair.
-*   **Descriptors** are compared by what they refer to, not by number: numbers are reused, so a
-    test that leaves one and closes an older one would look clean.
-*   **Threads**: trio keeps idle worker threads for some seconds. They are recognised by the name
-    they have only while idle.
-*   **Tasks**: `trio.run` ends all its tasks, system tasks too, before it returns. What is left
-    belongs to an abandoned guest run.
-
-Something may be on its way out when a test ends, a killed process for example. So the fixture
-waits until nothing is left, for at most `SETTLE` seconds. It never reaps: that is for the test.
-
-Processes and descriptors are seen through ``/proc``, so elsewhere only threads and tasks are.
+What is looked for, and how, is told in `trioshell.testing._leftovers`. The fixture never reaps:
+that is for the test.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import os
-import re
-import signal
-import sys
-import threading
-import time
-import uuid
-from collections import Counter
 from collections.abc import Iterator
-from typing import Self
 
-import attrs
 import pytest
-import trio
 
-MARK = "TRIOSHELL_TEST"
+from trioshell.testing._leftovers import MARK, Snapshot, assert_nothing_left
+from trioshell.testing._leftovers import RealProcess as Process
+
+__all__ = ["MARK", "SETTLE", "Process", "Snapshot", "no_leaks"]
+
 SETTLE = 2.0  # seconds
-POLL = 0.01  # seconds
-
-_HAS_PROC = sys.platform == "linux"
-_IDLE_TRIO_WORKER = re.compile(r"Trio thread \d+")
-
-
-@attrs.frozen
-class Process:
-    """A process as ``/proc`` shows it. The number may be reused; number and start are not."""
-
-    pid: int
-    start: int  # clock ticks after boot
-    parent: int = attrs.field(eq=False)
-    state: str = attrs.field(eq=False)
-    name: str = attrs.field(eq=False)
-
-    @classmethod
-    def read(cls, pid: int) -> Self | None:
-        """The process, or None if there is none."""
-        data = _read(f"/proc/{pid}/stat")
-        if data is None:
-            return None
-        # The name stands in parentheses and may hold anything, parentheses and spaces too.
-        head, _, tail = data.decode(errors="replace").rpartition(")")
-        fields = tail.split()
-        return cls(pid, int(fields[19]), int(fields[1]), fields[0], head.partition("(")[2])
-
-    @property
-    def is_zombie(self) -> bool:
-        return self.state in "ZX"
-
-    def carries(self, mark: str) -> bool:
-        """Whether it inherited this mark, or the mark of a test run inside that test."""
-        variables = (_read(f"/proc/{self.pid}/environ") or b"").split(b"\0")
-        return any(variable.startswith(f"{MARK}={mark}".encode()) for variable in variables)
-
-    def end(self) -> None:
-        """SIGKILL it: by a pidfd, so that the signal cannot reach a successor of its number."""
-        with contextlib.suppress(ProcessLookupError):
-            pidfd = os.pidfd_open(self.pid)
-            try:
-                if Process.read(self.pid) == self:
-                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            finally:
-                os.close(pidfd)
-
-    def __str__(self) -> str:
-        arguments = (_read(f"/proc/{self.pid}/cmdline") or b"").rstrip(b"\0").split(b"\0")
-        command = b" ".join(arguments).decode(errors="replace") or f"[{self.name}]"
-        what = "zombie" if self.is_zombie else "process"
-        return f"{what} {self.pid} (child of {self.parent}): {command}"
-
-
-@attrs.frozen
-class Snapshot:
-    """What there is of ours at one moment."""
-
-    processes: frozenset[Process]
-    descriptors: dict[int, str]
-    threads: frozenset[threading.Thread]
-    tasks: frozenset[trio.lowlevel.Task]
-
-    @classmethod
-    def take(cls, mark: str) -> Self:
-        """Look at everything now; processes with ``mark`` count as ours, too."""
-        return cls(_processes(mark), _descriptors(), _threads(), _tasks())
-
-    def since(self, before: Self) -> list[str]:
-        """Name everything that was not there before."""
-        old = Counter(before.descriptors.values())
-        new = Counter(self.descriptors.values()) - old
-        return [
-            *map(str, sorted(self.processes - before.processes, key=lambda process: process.pid)),
-            *(f"descriptor {fd}: {at}" for fd, at in self.descriptors.items() if at in new),
-            *(f"thread {thread.name!r}" for thread in self.threads - before.threads),
-            *(f"trio task {task.name!r}" for task in self.tasks - before.tasks),
-        ]
 
 
 @pytest.fixture(autouse=True)
 def no_leaks() -> Iterator[None]:
     """Fail the test if it leaves a process, a descriptor, a thread or a trio task."""
-    # The mark of a test run inside a test extends the outer one, so that the outer finds both.
-    outer = os.environ.get(MARK)
-    mark = f"{outer}:{uuid.uuid4()}" if outer else str(uuid.uuid4())
-    before = Snapshot.take(mark)
-    os.environ[MARK] = mark
     try:
-        yield
-    finally:
-        os.environ.pop(MARK, None)
-        if outer:
-            os.environ[MARK] = outer
-    after = _settle(before, mark)
-    if leaks := after.since(before):
-        for process in after.processes - before.processes:
-            process.end()  # the next tests, and the machine, should not have to live with it
-        pytest.fail("the test left behind\n  " + "\n  ".join(leaks), pytrace=False)
-
-
-def _settle(before: Snapshot, mark: str) -> Snapshot:
-    deadline = time.monotonic() + SETTLE
-    while True:
-        after = Snapshot.take(mark)
-        if not after.since(before) or time.monotonic() > deadline:
-            return after
-        gc.collect()  # what only a reference cycle holds is not left; it has its own warning
-        time.sleep(POLL)
-
-
-def _processes(mark: str) -> frozenset[Process]:
-    if not _HAS_PROC:
-        return frozenset()
-    everything = [Process.read(int(name)) for name in os.listdir("/proc") if name.isdigit()]
-    table = {process.pid: process for process in everything if process is not None}
-    me = os.getpid()
-    return frozenset(
-        process
-        for process in table.values()
-        if (process.parent == me or not process.is_zombie)
-        and (_descends(process, me, table) or process.carries(mark))
-    )
-
-
-def _descends(process: Process, ancestor: int, table: dict[int, Process]) -> bool:
-    # The table is not read in one instant, so reused numbers could make a circle: bounded.
-    for _ in range(len(table)):
-        if process.parent == ancestor:
-            return True
-        parent = table.get(process.parent)
-        if parent is None:
-            return False
-        process = parent
-    return False
-
-
-def _descriptors() -> dict[int, str]:
-    found: dict[int, str] = {}
-    for name in os.listdir("/proc/self/fd") if _HAS_PROC else ():
-        # The descriptor that listdir itself used is gone by now.
-        with contextlib.suppress(FileNotFoundError):
-            # A file that is unlinked while open stays the same file.
-            found[int(name)] = os.readlink(f"/proc/self/fd/{name}").removesuffix(" (deleted)")
-    return found
-
-
-def _threads() -> frozenset[threading.Thread]:
-    alive = threading.enumerate()
-    return frozenset(thread for thread in alive if not _IDLE_TRIO_WORKER.fullmatch(thread.name))
-
-
-def _tasks() -> frozenset[trio.lowlevel.Task]:
-    # An object refers to its class; asking for that is far faster than a look at every object.
-    return frozenset(
-        task
-        for task in gc.get_referrers(trio.lowlevel.Task)
-        if isinstance(task, trio.lowlevel.Task) and _is_alive(task)
-    )
-
-
-def _is_alive(task: trio.lowlevel.Task) -> bool:
-    nursery = task.parent_nursery
-    if nursery is None:  # the first task of a run
-        return bool(task.child_nurseries)
-    return task in nursery.child_tasks
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None
+        with assert_nothing_left(settle=SETTLE):
+            yield
+    except AssertionError as error:
+        left = str(error).removeprefix("this was left behind:")
+        pytest.fail(f"the test left behind{left}", pytrace=False)
