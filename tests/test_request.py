@@ -12,13 +12,19 @@ import pytest
 
 from trioshell import Guarantees, Pty, SpawnError
 from trioshell._interpreter import Interpreter
-from trioshell._request import MAX_ARGUMENT, Defaults, Request, request
+from trioshell._request import MAX_ARGUMENT, Request, Requests
 
 ALL = Guarantees("test", True, True, True, True, True)
 NONE = Guarantees("test", False, False, False, False, False)
 
 
-def ask(command: Any = "true", *, guarantees: Guarantees = ALL, **changes: Any) -> Request:
+def ask(
+    command: Any = "true",
+    *,
+    guarantees: Guarantees = ALL,
+    durable: bool = False,
+    **changes: Any,
+) -> Request:
     arguments: dict[str, Any] = {
         "cwd": None,
         "env": None,
@@ -30,15 +36,19 @@ def ask(command: Any = "true", *, guarantees: Guarantees = ALL, **changes: Any) 
         "stdin": None,
         "pty": None,
         "metadata": None,
-        "durable": False,
     }
-    return request(
-        command,
+    return requests(guarantees, durable=durable).new(command, **(arguments | changes))
+
+
+def requests(guarantees: Guarantees = ALL, *, durable: bool = False) -> Requests:
+    return Requests(
         interpreter=Interpreter("/bin/sh"),
-        defaults=Defaults(grace=3.0, background="kill", output_limit=None),
         guarantees=guarantees,
         real=True,
-        **(arguments | changes),
+        durable=durable,
+        grace=3.0,
+        background="kill",
+        output_limit=None,
     )
 
 
@@ -52,7 +62,7 @@ def test_request_sequence_is_executed_directly() -> None:
     asked = ask(["sh", b"-c", Path("x y")])
     assert asked.argv == (b"sh", b"-c", b"x y")
     assert os.path.isabs(asked.executable)
-    assert asked.interpreter is None
+    assert asked.shell is None
     assert asked.command == ("sh", b"-c", Path("x y"))
 
 

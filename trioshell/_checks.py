@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,24 +61,18 @@ def command(value: str | Sequence[Argument]) -> Command:
     if isinstance(value, str):
         if not value.strip():
             raise ValueError(f"the command is empty: {value!r}")
-        kernel_bytes("command", value)
         return value
     if isinstance(value, bytes | bytearray | os.PathLike) or not isinstance(value, Sequence):
         raise TypeError(
             f"a command is a str (run by the shell) or a sequence of arguments, not {value!r}"
         )
     arguments = tuple(value)
-    if not arguments or not os.fspath(_argument(arguments[0])):
-        raise ValueError(f"the command is empty: {value!r}")
     for argument in arguments:
-        kernel_bytes("command", _argument(argument))
+        if not isinstance(argument, str | bytes | os.PathLike):
+            raise TypeError(f"arguments of a command are str, bytes or paths, not {argument!r}")
+    if not arguments or not os.fspath(arguments[0]):
+        raise ValueError(f"the command is empty: {value!r}")
     return arguments
-
-
-def _argument(value: Any) -> Argument:
-    if not isinstance(value, str | bytes | os.PathLike):
-        raise TypeError(f"arguments of a command are str, bytes or paths, not {value!r}")
-    return value
 
 
 def kernel_bytes(name: str, value: Argument) -> bytes:
@@ -94,11 +86,15 @@ def kernel_bytes(name: str, value: Argument) -> bytes:
 def _encode(name: str, text: str | bytes) -> bytes:
     if isinstance(text, bytes):
         return text
-    # In a locale that has no bytes for it, such as the C locale, text is UTF-8 all the same.
-    for encoding in (sys.getfilesystemencoding(), "utf-8"):
-        with contextlib.suppress(UnicodeEncodeError):
-            return text.encode(encoding, "surrogateescape")
-    raise ValueError(f"{name} has half of a surrogate pair, which is no text: {text!r}")
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        pass
+    try:  # in a locale that has no bytes for it, such as the C locale, text is UTF-8 all the same
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        what = f"{name} has half of a surrogate pair, which is no text: {text!r}"
+        raise ValueError(what) from None
 
 
 def may_execute(path: str | bytes) -> bool:
@@ -120,13 +116,13 @@ def absolute(name: str, path: str) -> str:
 
 def environment(
     inherited: Mapping[bytes, bytes], given: Mapping[str, str | None] | None
-) -> dict[bytes, bytes]:
+) -> Mapping[bytes, bytes]:
     """The environment of the moment with the given entries over it; None drops a variable."""
-    result = dict(inherited)
     if given is None:
-        return result
+        return inherited
     if not isinstance(given, Mapping):
         raise TypeError(f"env must be a mapping of names to values, not {given!r}")
+    result = dict(inherited)
     for name, value in given.items():
         key = _variable(name)
         result.pop(key, None)

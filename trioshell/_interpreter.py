@@ -32,9 +32,6 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "pwsh": ("-NoLogo", "-NoProfile", "-NonInteractive", "-Command"),
 }
 
-# Variables that name a start-up file: inherited ones are dropped, given ones are obeyed.
-STARTUP_VARIABLES: Final = ("BASH_ENV", "ENV")
-
 
 @attrs.frozen
 class Interpreter:

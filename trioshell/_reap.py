@@ -22,7 +22,8 @@ from ._identity import Identity
 from ._record_format import Record
 from ._records import Leftover
 from .launchers._helpers import procfs
-from .launchers._sweep import MARK, Tree, sweep
+from .launchers._seam import MARK
+from .launchers._sweep import Tree, sweep
 
 # Supervisors that live on end their trees within a second (C11), and record how they ended.
 _KEEPERS: Final = 1.2

@@ -10,7 +10,8 @@ from typing import Any, Final, get_args
 
 import attrs
 
-from . import _checks, _interpreter
+from . import _checks
+from ._environment import HostEnvironment
 from ._exceptions import spawn_error
 from ._interpreter import Interpreter
 from ._record_format import metadata_copy
@@ -21,16 +22,10 @@ from .launchers import Background, Guarantees, OnOutputLimit
 # included, whatever the limit on all of them together. Others take more; it costs little.
 MAX_ARGUMENT: Final = 131_072
 
+BACKGROUNDS: Final[tuple[Background, ...]] = get_args(Background)
+_ON_OUTPUT_LIMIT: Final[tuple[OnOutputLimit, ...]] = get_args(OnOutputLimit)
+
 Stdin = bytes | int | None
-
-
-@attrs.frozen(kw_only=True)
-class Defaults:
-    """What a scope was opened with and `create` may override."""
-
-    grace: float
-    background: Background
-    output_limit: int | None
 
 
 @attrs.frozen(kw_only=True)
@@ -38,11 +33,11 @@ class Request:
     """What one call of `create` asks for."""
 
     command: Command
-    interpreter: Interpreter | None
+    shell: str | None
     argv: tuple[bytes, ...]
     executable: bytes
     cwd: str | None
-    env: dict[bytes, bytes]
+    env: Mapping[bytes, bytes]
     timeout: float
     grace: float
     background: Background
@@ -53,93 +48,87 @@ class Request:
     metadata: Mapping[str, Any]
 
 
-def request(
-    command: str | Sequence[Argument],
-    *,
-    interpreter: Interpreter,
-    defaults: Defaults,
-    guarantees: Guarantees,
-    real: bool,
-    cwd: str | os.PathLike[str] | None,
-    env: Mapping[str, str | None] | None,
-    timeout: float | None,
-    grace: float | None,
-    background: Background | None,
-    output_limit: int | None,
-    on_output_limit: OnOutputLimit,
-    stdin: Stdin,
-    pty: Pty | None,
-    metadata: Mapping[str, Any] | None,
-    durable: bool,
-) -> Request:
-    """Check everything, resolve everything.
+@attrs.frozen(kw_only=True)
+class Requests:
+    """What a scope was opened with, and so how its requests are checked and resolved.
 
-    Args:
+    Attributes:
         interpreter: Runs a command given as text.
-        defaults: For what is None.
         guarantees: What the launcher cannot do is refused.
         real: Look whether directory and program exist; a fake launcher has neither.
         durable: The metadata have to come back from a file.
-
-    Raises:
-        TypeError, ValueError: An argument makes no sense; the message says which and why.
-        SpawnError: It cannot be started as things are on this machine.
+        grace: For a request that does not say.
+        background: The same.
+        output_limit: The same.
     """
-    checked = _checks.command(command)
-    options = _options(
-        defaults=defaults,
-        guarantees=guarantees,
-        grace=grace,
-        background=background,
-        output_limit=output_limit,
-        on_output_limit=on_output_limit,
-    )
-    _check_stdin(stdin, pty, guarantees)
-    environ = _environment(env)
-    directory = _directory(cwd, real=real)
-    text = isinstance(checked, str)
-    argv = _argv(checked, interpreter)
-    executable = os.fsencode(interpreter.path) if text else argv[0]
-    if real:
-        _check_sizes(argv, environ)
-    if real and not text:
-        executable = _program(argv[0], directory, environ)
-    return Request(
-        command=checked,
-        interpreter=interpreter if text else None,
-        argv=argv,
-        executable=executable,
-        cwd=directory,
-        env=environ,
-        timeout=_checks.timeout(timeout),
-        stdin=_stdin(stdin),
-        pty=pty,
-        metadata=_metadata(metadata, durable=durable),
-        **options,
-    )
 
+    interpreter: Interpreter
+    guarantees: Guarantees
+    real: bool
+    durable: bool
+    grace: float
+    background: Background
+    output_limit: int | None
+    _host: HostEnvironment = attrs.field(factory=HostEnvironment)
 
-def _options(
-    *,
-    defaults: Defaults,
-    guarantees: Guarantees,
-    grace: float | None,
-    background: Background | None,
-    output_limit: int | None,
-    on_output_limit: OnOutputLimit,
-) -> dict[str, Any]:
-    background = defaults.background if background is None else background
-    _checks.choice("background", background, get_args(Background))
-    _checks.choice("on_output_limit", on_output_limit, get_args(OnOutputLimit))
-    limit = defaults.output_limit if output_limit is None else output_limit
-    if limit is not None:
-        check_output_limit(limit, guarantees)
-    return {
-        "grace": defaults.grace if grace is None else _checks.grace(grace),
-        "background": background,
-        "output_limit": limit,
-        "on_output_limit": on_output_limit,
-    }
+    def new(
+        self,
+        command: str | Sequence[Argument],
+        *,
+        cwd: str | os.PathLike[str] | None,
+        env: Mapping[str, str | None] | None,
+        timeout: float | None,
+        grace: float | None,
+        background: Background | None,
+        output_limit: int | None,
+        on_output_limit: OnOutputLimit,
+        stdin: Stdin,
+        pty: Pty | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> Request:
+        """Check everything, resolve everything.
+
+        Raises:
+            TypeError, ValueError: An argument makes no sense; the message says which and why.
+            SpawnError: It cannot be started as things are on this machine.
+        """
+        checked = _checks.command(command)
+        if background is not None:
+            _checks.choice("background", background, BACKGROUNDS)
+        _checks.choice("on_output_limit", on_output_limit, _ON_OUTPUT_LIMIT)
+        if output_limit is not None:
+            check_output_limit(output_limit, self.guarantees)
+        _check_stdin(stdin, pty, self.guarantees)
+        text = isinstance(checked, str)
+        directory = _directory(cwd, real=self.real)
+        argv = _argv(checked, self.interpreter)
+        environment = _checks.environment(self._host.now(), env)
+        if self.real:
+            _check_sizes(argv, environment)
+        return Request(
+            command=checked,
+            shell=self.interpreter.path if text else None,
+            argv=argv,
+            executable=self._executable(argv[0], directory, environment, text=text),
+            cwd=directory,
+            env=environment,
+            timeout=_checks.timeout(timeout),
+            grace=self.grace if grace is None else _checks.grace(grace),
+            background=background or self.background,
+            output_limit=self.output_limit if output_limit is None else output_limit,
+            on_output_limit=on_output_limit,
+            stdin=_stdin(stdin),
+            pty=pty,
+            metadata=_metadata(metadata, durable=self.durable),
+        )
+
+    def _executable(
+        self, name: bytes, cwd: str | None, environment: Mapping[bytes, bytes], *, text: bool
+    ) -> bytes:
+        # The interpreter's path is absolute, and was looked at when the scope was opened.
+        if text or not self.real:
+            return name
+        return _program(name, cwd, environment)
 
 
 def check_output_limit(limit: int, guarantees: Guarantees) -> None:
@@ -172,13 +161,6 @@ def _metadata(metadata: Mapping[str, Any] | None, *, durable: bool) -> Mapping[s
     if metadata is not None and not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a mapping, not {metadata!r}")
     return metadata_copy(dict(metadata or {})) if durable else metadata or {}
-
-
-def _environment(env: Mapping[str, str | None] | None) -> dict[bytes, bytes]:
-    inherited = dict(os.environb)
-    for name in _interpreter.STARTUP_VARIABLES:
-        inherited.pop(name.encode(), None)
-    return _checks.environment(inherited, env)
 
 
 def _argv(command: Command, interpreter: Interpreter) -> tuple[bytes, ...]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
-from typing import Any, Final, NoReturn, final, get_args
+from typing import Any, Final, NoReturn, final
 
 import attrs
 import trio
@@ -18,12 +18,11 @@ from ._directory import Directory, open_durable_soon, open_private
 from ._entry import Entry
 from ._events import Log, Observer, Subscription, subscribe
 from ._ids import Ids
-from ._interpreter import Interpreter
 from ._ledger import DurableLedger
 from ._records import Argument, Pty, ShellInfo, Status
 from ._recovery import recover
 from ._registry import Registry
-from ._request import Defaults, Request, Stdin, check_output_limit, request
+from ._request import BACKGROUNDS, Request, Requests, Stdin, check_output_limit
 from ._shell import Shell, current_info
 from ._task import live
 from .launchers import Background, Guarantees, Launcher, OnOutputLimit, Spec, best_launcher
@@ -66,8 +65,7 @@ class Shells:
     _launcher: Launcher
     _nursery: trio.Nursery
     _directory: Directory
-    _interpreter: Interpreter
-    _defaults: Defaults
+    _requests: Requests
     _limiter: trio.CapacityLimiter | None
     _ids: Ids
     _closing: bool = False
@@ -125,12 +123,8 @@ class Shells:
 
         Cancellation: a shell or nothing (C2): what was begun is undone before this returns.
         """
-        asked = request(
+        asked = self._requests.new(
             command,
-            interpreter=self._interpreter,
-            defaults=self._defaults,
-            guarantees=self._launcher.guarantees,
-            real=self._launcher.needs_files,
             cwd=cwd,
             env=env,
             timeout=timeout,
@@ -141,7 +135,6 @@ class Shells:
             stdin=stdin,
             pty=pty,
             metadata=metadata,
-            durable=self._directory.durable,
         )
         if self._limiter is None:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -189,7 +182,7 @@ class Shells:
             status=Status.RUNNING,
             command=asked.command,
             cwd=asked.cwd,
-            shell=None if asked.interpreter is None else asked.interpreter.path,
+            shell=asked.shell,
             pid=0,
             file=capture,
             metadata=asked.metadata,
@@ -200,7 +193,7 @@ class Shells:
             argv=asked.argv,
             executable=asked.executable,
             cwd=asked.cwd,
-            env=asked.env | {b"TRIOSHELL_ID": id.encode()},
+            env=asked.env,
             capture=capture,
             stdin=asked.stdin,
             pty=asked.pty,
@@ -348,13 +341,22 @@ async def open_shells(
     _checks.count("retain", retain, least=0)
     if retain_bytes is not None:
         _checks.count("retain_bytes", retain_bytes, least=0)
-    _checks.choice("background", background, get_args(Background))
+    _checks.choice("background", background, BACKGROUNDS)
     seconds = _checks.grace(grace)
     interpreter = _interpreter.choose(shell, os.environ)
     async with launcher or best_launcher() as entered:
         if output_limit is not None:
             check_output_limit(output_limit, entered.guarantees)
         home = await _open(directory) if entered.needs_files else Directory()
+        requests = Requests(
+            interpreter=interpreter,
+            guarantees=entered.guarantees,
+            real=entered.needs_files,
+            durable=home.durable,
+            grace=seconds,
+            background=background,
+            output_limit=output_limit,
+        )
         # Last among the observers: said is what all of them have heard.
         log = Log((*observers, home.ledger.tell))
         registry = Registry(retain, log, home.ledger, retain_bytes)
@@ -365,16 +367,7 @@ async def open_shells(
             if isinstance(home.ledger, DurableLedger):
                 await recover(home.ledger, registry, ids)
             async with trio.open_nursery() as nursery:
-                shells = Shells(
-                    registry,
-                    entered,
-                    nursery,
-                    home,
-                    interpreter,
-                    Defaults(grace=seconds, background=background, output_limit=output_limit),
-                    limiter,
-                    ids,
-                )
+                shells = Shells(registry, entered, nursery, home, requests, limiter, ids)
                 try:
                     yield shells
                 except BaseException as error:  # noqa: BLE001 - out of the nursery, so out of a group

@@ -28,7 +28,7 @@ def spec(tmp_path: Path) -> SpecOf:
             "argv": tuple(map(os.fsencode, words)),
             "executable": os.fsencode(words[0]),
             "cwd": str(tmp_path),
-            "env": dict(os.environb) | {b"TRIOSHELL_ID": id.encode()},
+            "env": dict(os.environb),
             "capture": str(tmp_path / f"{id}.out"),
             "grace": 5.0,
         }

@@ -164,7 +164,7 @@ async def main():
             id = "{mark}"
             spec = Spec(
                 id=id, argv=(b"sh", b"-c", {command!r}), executable=b"/bin/sh", cwd="/",
-                env=dict(os.environb) | {{b"TRIOSHELL_ID": id.encode()}},
+                env=dict(os.environb),
                 capture=os.path.join({directory!r}, str(number)),
             )
             processes.append(await launcher.launch(spec))

@@ -67,7 +67,7 @@ class Order:
         body = {
             "argv": spec.argv,
             "executable": spec.executable,
-            "env": [name + b"=" + value for name, value in spec.env.items()],
+            "env": [name + b"=" + value for name, value in spec.whole_env.items()],
             "cwd": spec.cwd,
             "stdin": spec.stdin is not None and spec.pty is None,
             "terminal": None,

@@ -57,7 +57,7 @@ def _sentence(number: int, program: str, spec: Spec) -> str:
 
 
 def _too_big(spec: Spec) -> str:
-    strings = [*spec.argv, *(b"%b=%b" % item for item in spec.env.items())]
+    strings = [*spec.argv, *(b"%b=%b" % item for item in spec.whole_env.items())]
     # Each string also takes its final zero and a pointer.
     total = sum(len(string) + 1 + 8 for string in strings)
     longest = max(map(len, strings)) + 1

@@ -17,12 +17,15 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Literal, Self, final
+from typing import Final, Literal, Self, final
 
 import attrs
 import trio
 
 from .._records import Ending, Leftover, Pty
+
+# The variable by which a shell's processes can be told from others.
+MARK: Final = b"TRIOSHELL_ID"
 
 Background = Literal["kill", "wait", "keep"]
 OnOutputLimit = Literal["cut", "kill"]
@@ -58,12 +61,12 @@ class Spec:
     """One command to start, checked and resolved.
 
     Attributes:
-        id: The shell's id. Launchers that start real processes set ``TRIOSHELL_ID`` to it; it
-            is already in ``env``.
+        id: The shell's id. Launchers that start real processes set ``TRIOSHELL_ID`` to it.
         argv: The arguments, the program's name first.
         executable: The program: an absolute path, or a path relative to ``cwd``.
         cwd: Working directory, or None to inherit the host's.
-        env: The whole environment.
+        env: The environment, without ``TRIOSHELL_ID``. Mostly it is the very object that the
+            command before had, so that what is made of it can be kept.
         capture: Path of the capture file to create (it does not exist), or None: the launcher
             keeps output where it likes.
         stdin: None (nothing to read), bytes to be fed, or True for a stream.
@@ -92,6 +95,11 @@ class Spec:
     output_limit: int | None = None
     on_output_limit: OnOutputLimit = "cut"
     notes: str | None = None
+
+    @property
+    def whole_env(self) -> dict[bytes, bytes]:
+        """The environment with ``TRIOSHELL_ID``."""
+        return {**self.env, MARK: self.id.encode()}
 
 
 class Capture(abc.ABC):

@@ -23,8 +23,7 @@ import trio
 
 from .._records import Leftover
 from ._helpers import killing, procfs
-
-MARK = b"TRIOSHELL_ID"
+from ._seam import MARK
 
 _STOPPING = 0.3
 _REPEAT = 0.01

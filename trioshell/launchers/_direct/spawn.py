@@ -115,7 +115,7 @@ async def _open(spec: Spec, wiring: Wiring, arguments: list[bytes], **options: A
 async def _open_once(
     spec: Spec, wiring: Wiring, arguments: list[bytes], options: dict[str, Any]
 ) -> trio.Process:
-    environment: Any = dict(spec.env)  # bytes, which trio hands on, though it does not say so
+    environment: Any = spec.whole_env  # bytes, which trio hands on, though it does not say so
     return await trio.lowlevel.open_process(
         arguments,
         stdin=wiring.child_stdin,
