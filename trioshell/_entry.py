@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import attrs
 import trio
 
 from ._events import Reason
-from ._lifecycle import Lifecycle
+from ._lifecycle import Lifecycle, State
 from ._records import Ending, ShellInfo, Status
 from .launchers import Capture, Process, Spec
 
@@ -27,8 +28,7 @@ class Entry:
         process: Set while the process, or what it left behind, is in our care.
         capture: Its output, from the start of the process on.
         stdin: Its input, if it has one that can be written to.
-        scope: Cancelled to make the shell's task end the tree.
-        limit: Ends at the time limit.
+        scope: Cancelled to make the shell's task end the tree. Its deadline is the time limit.
         end: Set in the step that says `exited`.
         gone: Set when the shell's task is over: nothing of the tree is in our care.
         failure: Why it could not be started.
@@ -48,7 +48,6 @@ class Entry:
     capture: Capture | None = None
     stdin: trio.abc.SendStream | None = None
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    limit: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     end: trio.Event = attrs.field(factory=trio.Event)
     gone: trio.Event = attrs.field(factory=trio.Event)
     failure: Exception | None = None
@@ -80,17 +79,16 @@ class Entry:
 
     def begin(self) -> None:
         """The process runs: its time limit counts from now."""
-        self.scope = trio.CancelScope()
-        self.limit = trio.CancelScope(deadline=trio.current_time() + self.timeout)
+        if self.timeout != math.inf:
+            self.scope.deadline = trio.current_time() + self.timeout
 
     def renew_scope(self) -> None:
         """The end has come: the scope is now for what ``background="keep"`` keeps.
 
         A kill or a removal that came too late for the leader is still one for those.
         """
-        killed = self.scope.cancel_called
         self.scope = trio.CancelScope()
-        if killed:
+        if self.life.state is State.ENDING:
             self.scope.cancel()
 
     @trio.lowlevel.enable_ki_protection  # called by any task: claimed is also begun
@@ -111,7 +109,7 @@ class Entry:
     def set_timeout(self, seconds: float) -> None:
         """Move the time limit to ``seconds`` from now."""
         if not self.life.ended:
-            self.limit.deadline = trio.current_time() + seconds
+            self.scope.deadline = trio.current_time() + seconds
 
     def elapsed(self) -> float:
         """Seconds since the start, on trio's clock: the wall clock may jump."""

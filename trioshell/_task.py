@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -43,12 +43,42 @@ async def live(
         tell: Called once, in the step in which the shell is registered or ``entry.failure`` set.
     """
     try:
-        process = await _start(entry, launcher, registry, tell)
-        if process is not None:
-            await _supervise(entry, process, registry)
+        ending = await _end(entry, launcher, registry, tell)
+        if ending is not None:
+            await _settle(entry, ending, registry)
     finally:
         entry.process = None
         entry.gone.set()
+
+
+async def _end(
+    entry: Entry, launcher: Launcher, registry: Registry, tell: Callable[[], None]
+) -> Ending | None:
+    """Start the process and see it to its end; None if it could not be started."""
+    try:
+        ending = await _end_by_itself(entry, launcher, registry, tell)
+        if ending is None and entry.process is not None:
+            ending = await _end_by_force(entry, entry.process)
+    except Exception as error:  # a fault in a launcher: the shell still has its one `exited`
+        assert entry.process is not None
+        _logger.exception("the launcher failed while it looked after %s", entry.id)
+        ending = attrs.evolve(_give_up(entry.process), trouble=f"the launcher failed: {error!r}")
+    return ending
+
+
+async def _end_by_itself(
+    entry: Entry, launcher: Launcher, registry: Registry, tell: Callable[[], None]
+) -> Ending | None:
+    """Start the process and wait for its end; None if something else comes first."""
+    # That the scope around all shells is cancelled means for a shell that it is killed. The
+    # exception is not passed on, because there is work to do under a shield of its own. It is not
+    # lost either: cancellation in trio is a level, and the next checkpoint outside that shield
+    # raises it again.
+    with contextlib.suppress(trio.Cancelled), entry.scope:
+        process = await _start(entry, launcher, registry, tell)
+        if process is not None:
+            return await process.wait()
+    return None
 
 
 async def _start(
@@ -56,19 +86,16 @@ async def _start(
 ) -> Process | None:
     assert entry.spec is not None
     entry.failure = trio.ClosedResourceError("the scope of these shells ended meanwhile")
-    process = None
     try:
         registry.announce(entry)
-        with entry.scope as starting:
-            process = await launcher.launch(entry.spec)
-        if process is not None and not starting.cancel_called:
+        process = await launcher.launch(entry.spec)
+        if not entry.scope.cancel_called:
             # No checkpoint since the launch: a process that runs is a shell that is registered.
             entry.begin()
             entry.failure = registry.admit(entry, process)
             if entry.failure is None:
                 return process
-        if process is not None:
-            await _undo(process)
+        await _undo(process)
     except Exception as error:  # noqa: BLE001 - it is the creator's
         entry.failure = error
     finally:
@@ -90,13 +117,26 @@ async def _undo(process: Process) -> None:
     process.capture.remove()
 
 
-async def _supervise(entry: Entry, process: Process, registry: Registry) -> None:
-    try:
-        ending = await _end(entry, process)
-    except Exception as error:  # a fault in a launcher: the shell still has its one `exited`
-        _logger.exception("the launcher failed while it looked after %s", entry.id)
-        ending = attrs.evolve(_give_up(process), trouble=f"the launcher failed: {error!r}")
-    entry.renew_scope()
+async def _end_by_force(entry: Entry, process: Process) -> Ending:
+    # Something else came first, it seems. A host that was frozen finds deadline and end
+    # together: an end that has been reported is looked at before the deadline is acted on (C3).
+    reported = process.poll()
+    if reported is not None:
+        return reported
+    # Whoever else cancels the scope has made a claim before.
+    entry.life.claim(Status.TIMEOUT if entry.scope.cancelled_caught else Status.KILLED)
+    process.kill(entry.kill_grace)
+    with trio.CancelScope(shield=True) as bounded:
+        bounded.deadline = trio.current_time() + entry.kill_grace + MARGIN
+        return await process.wait()
+    return process.abandon()
+
+
+async def _settle(entry: Entry, ending: Ending, registry: Registry) -> None:
+    process = entry.process
+    assert process is not None
+    if entry.keeps:
+        entry.renew_scope()
     registry.settle(entry, ending)
     if entry.keeps:
         try:
@@ -109,26 +149,9 @@ async def _supervise(entry: Entry, process: Process, registry: Registry) -> None
         registry.delete(entry, "removed")
 
 
-async def _end(entry: Entry, process: Process) -> Ending:
-    """Wait for the end, or make one."""
-    with _ended_by_cancellation(), entry.scope, entry.limit:
-        return await process.wait()
-    # Something else came first, it seems. A host that was frozen finds deadline and end
-    # together: an end that has been reported is looked at before the deadline is acted on (C3).
-    reported = process.poll()
-    if reported is not None:
-        return reported
-    entry.life.claim(Status.TIMEOUT if entry.limit.cancelled_caught else Status.KILLED)
-    process.kill(entry.kill_grace)
-    with trio.CancelScope(shield=True) as bounded:
-        bounded.deadline = trio.current_time() + entry.kill_grace + MARGIN
-        return await process.wait()
-    return process.abandon()
-
-
 async def _tend(entry: Entry, process: Process) -> None:
     """After the end: look after what ``background="keep"`` kept, and end it in the end (C10)."""
-    with _ended_by_cancellation(), entry.scope:
+    with contextlib.suppress(trio.Cancelled), entry.scope:  # as before the end
         await process.wait_empty()
         return
     process.kill(entry.kill_grace)
@@ -146,15 +169,3 @@ def _give_up(process: Process) -> Ending:
     except Exception:
         _logger.exception("the launcher failed while it gave up process %d", process.pid)
         return Ending(None, by_itself=False)
-
-
-@contextlib.contextmanager
-def _ended_by_cancellation() -> Generator[None]:
-    """Go on when the scope around all shells is cancelled: for a shell that is a kill.
-
-    The exception is not passed on, because there is work to do under a shield of its own. It is
-    not lost either: cancellation in trio is a level, and the next checkpoint outside that shield
-    raises it again.
-    """
-    with contextlib.suppress(trio.Cancelled):
-        yield

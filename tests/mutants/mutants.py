@@ -121,7 +121,7 @@ MUTANTS: Final = [
             "_registry.py",
             "        entry.info = self._recorded(entry, entry.final_info(ending, verdict.status))\n",
             "        from ._records import Status\n"
-            "        late = entry.limit.cancel_called or entry.elapsed() >= entry.timeout\n"
+            "        late = trio.current_time() >= entry.scope.deadline\n"
             "        status = Status.TIMEOUT if late else verdict.status\n"
             "        entry.info = self._recorded(entry, entry.final_info(ending, status))\n",
         ),
@@ -169,7 +169,7 @@ MUTANTS: Final = [
             "_shell.py",
             "                raise ShellRemovedError(entry.info)\n            return entry.info\n",
             "                raise ShellRemovedError(entry.info)\n"
-            "            if entry.limit.cancel_called:\n"
+            "            if trio.current_time() >= entry.scope.deadline:\n"
             "                return attrs.evolve(entry.info, status=Status.TIMEOUT)\n"
             "            return attrs.evolve(entry.info, status=Status.EXITED)\n",
         ),
@@ -210,13 +210,13 @@ MUTANTS: Final = [
         "a create that is cancelled while the process comes up forgets the process",
         (
             "_task.py",
+            "        process = await launcher.launch(entry.spec)\n",
+            "        with trio.CancelScope(shield=True):\n"
             "            process = await launcher.launch(entry.spec)\n",
-            "            with trio.CancelScope(shield=True):\n"
-            "                process = await launcher.launch(entry.spec)\n",
         ),
         (
             "_task.py",
-            "        if process is not None:\n            await _undo(process)\n",
+            "        await _undo(process)\n",
             "",
         ),
     ),
@@ -225,14 +225,14 @@ MUTANTS: Final = [
         "the same, only if the process was up already and its creator not yet told",
         (
             "_task.py",
-            "        if process is not None:\n            await _undo(process)\n",
+            "        await _undo(process)\n",
             "",
         ),
     ),
     mutant(
         "cancelled-start-appears",
         "a create that is cancelled while the process comes up leaves a shell without an owner",
-        ("_task.py", "if process is not None and not starting.cancel_called:", "if process:"),
+        ("_task.py", "if not entry.scope.cancel_called:", "if process:"),
         (
             "_shells.py",
             "        if entry.failure is None:\n            return entry\n",
@@ -257,8 +257,8 @@ MUTANTS: Final = [
         "a scope that is cancelled forgets to report what it kills",
         (
             "_task.py",
-            "    with contextlib.suppress(trio.Cancelled):\n        yield\n",
-            "    yield\n",
+            "    with contextlib.suppress(trio.Cancelled), entry.scope:\n        process =",
+            "    with entry.scope:\n        process =",
         ),
     ),
     mutant(
@@ -288,10 +288,10 @@ MUTANTS: Final = [
         ),
         (
             "_task.py",
-            "    try:\n        ending = await _end(entry, process)\n",
-            "    await trio.lowlevel.cancel_shielded_checkpoint()\n"
-            "    registry.log.created(entry.info, time=entry.info.started)\n"
-            "    try:\n        ending = await _end(entry, process)\n",
+            "            return await process.wait()\n    return None\n",
+            "            await trio.lowlevel.cancel_shielded_checkpoint()\n"
+            "            registry.log.created(entry.info, time=entry.info.started)\n"
+            "            return await process.wait()\n    return None\n",
         ),
     ),
     mutant(
