@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import time
 from typing import Final
 
@@ -24,7 +24,7 @@ class Ids:
         """The next id."""
         now = time.time_ns() // 1_000_000 * _PER_MILLISECOND
         self._last = max(now, self._last + 1)
-        return f"sh_{self._last:016x}{secrets.token_hex(6)}"
+        return f"sh_{self._last:016x}{os.urandom(6).hex()}"
 
     def follow(self, id: str) -> None:
         """Continue after an id that was given out in an earlier life."""

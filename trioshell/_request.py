@@ -11,10 +11,10 @@ from typing import Any, Final, get_args
 import attrs
 
 from . import _checks
+from ._durable.record_format import metadata_copy
 from ._environment import HostEnvironment
 from ._exceptions import spawn_error
 from ._interpreter import Interpreter
-from ._record_format import metadata_copy
 from ._records import Argument, Command, Pty
 from .launchers import Background, Guarantees, OnOutputLimit
 
@@ -165,7 +165,7 @@ def _metadata(metadata: Mapping[str, Any] | None, *, durable: bool) -> Mapping[s
 
 def _argv(command: Command, interpreter: Interpreter) -> tuple[bytes, ...]:
     words = interpreter.argv(command) if isinstance(command, str) else command
-    return tuple(_checks.kernel_bytes("command", word) for word in words)
+    return tuple([_checks.kernel_bytes("command", word) for word in words])
 
 
 def _directory(cwd: str | os.PathLike[str] | None, *, real: bool) -> str | None:

@@ -14,13 +14,13 @@ import attrs
 import trio
 
 from . import _checks, _interpreter
-from ._directory import Directory, open_durable_soon, open_private
+from ._directory import Directory, open_private
+from ._durable.directory import DurableDirectory, open_durable_soon
+from ._durable.recovery import recover
 from ._entry import Entry
 from ._events import Log, Observer, Subscription, subscribe
 from ._ids import Ids
-from ._ledger import DurableLedger
 from ._records import Argument, Pty, ShellInfo, Status
-from ._recovery import recover
 from ._registry import Registry
 from ._request import BACKGROUNDS, Request, Requests, Stdin, check_output_limit
 from ._shell import Shell, current_info
@@ -364,7 +364,7 @@ async def open_shells(
         failure: BaseException | None = None
         # However the wait for the shells ends, also by another Ctrl+C: the registry is closed.
         with closing(home), closing(registry), trio.CancelScope() as leaving:
-            if isinstance(home.ledger, DurableLedger):
+            if isinstance(home, DurableDirectory):
                 await recover(home.ledger, registry, ids)
             async with trio.open_nursery() as nursery:
                 shells = Shells(registry, entered, nursery, home, requests, limiter, ids)

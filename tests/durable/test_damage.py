@@ -20,8 +20,8 @@ import pytest
 
 from tests.cases.support import left, rounds
 from trioshell import OutputLostError, SpawnError, Status
-from trioshell._ledger import replace
-from trioshell._record_format import MAX_SIZE
+from trioshell._durable.files import replace
+from trioshell._durable.record_format import MAX_SIZE
 
 from .support import (
     Host,
@@ -254,7 +254,7 @@ async def test_full_disk_between_start_and_record(
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             replace(folder, name, data)
 
-        monkeypatch.setattr("trioshell._ledger.replace", full)
+        monkeypatch.setattr("trioshell._durable.ledger.replace", full)
         with pytest.raises(SpawnError, match="No space left") as caught:
             await shells.create("sleep 600 & exec sleep 600", env={"CASE": tag})
         assert caught.value.errno == errno.ENOSPC
@@ -332,7 +332,7 @@ def test_record_is_old_or_new_after_a_failure_at_any_byte(at: int, tmp_path: Pat
 
 _WRITER = """
 import os, sys
-from trioshell._ledger import replace
+from trioshell._durable.files import replace
 
 print(flush=True)
 turn = 0

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trioshell import Leftover, ShellInfo, Status, Usage
-from trioshell._identity import Identity
-from trioshell._record_format import (
+from trioshell._durable.identity import Identity
+from trioshell._durable.record_format import (
     MAX_METADATA,
     STATES,
     Record,

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cases.support import is_alive, left
 from trioshell import Status
-from trioshell._identity import Identity
+from trioshell._durable.identity import Identity
 from trioshell.launchers._helpers import procfs
 
 from .support import (

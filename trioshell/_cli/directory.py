@@ -15,15 +15,15 @@ from typing import Final
 import trio
 
 from .. import _checks
-from .._directory import open_durable, output_folder, records_folder
+from .._durable.directory import open_durable, output_folder, records_folder
+from .._durable.files import read_records
+from .._durable.record_format import Record
+from .._durable.recovery import capture_of, recover
 from .._events import Event, Exited, Log
 from .._exceptions import ShellError, ShellNotFoundError
 from .._excerpt import excerpt
 from .._ids import Ids
-from .._ledger import read_records
-from .._record_format import Record
 from .._records import command_line
-from .._recovery import capture_of, recover
 from .._registry import Registry
 from ..launchers._files import FileCapture
 from .report import describe, say

@@ -14,8 +14,8 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
-from ._identity import Identity
-from ._records import Argument, Command, Leftover, ShellInfo, Status, Usage
+from .._records import Argument, Command, Leftover, ShellInfo, Status, Usage
+from .identity import Identity
 
 VERSION: Final = 1
 

@@ -17,16 +17,17 @@ from typing import Final, Self
 import attrs
 import trio
 
-from ._entry import Entry
-from ._exceptions import OutputLostError
-from ._ids import Ids
-from ._ledger import DurableLedger, Notes
-from ._reap import obstacle, reap, wait_for_keepers
-from ._record_format import Place, Record
-from ._records import Ending, Leftover
-from ._registry import Registry
-from ._report import report
-from .launchers._files import FileCapture
+from .._entry import Entry
+from .._exceptions import OutputLostError
+from .._ids import Ids
+from .._records import Ending, Leftover
+from .._registry import Registry
+from .._report import report
+from ..launchers._files import FileCapture
+from .ledger import DurableLedger
+from .notes import Notes
+from .reap import obstacle, reap, wait_for_keepers
+from .record_format import Place, Record
 
 _CRASHED: Final = "its host crashed"
 

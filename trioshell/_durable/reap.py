@@ -18,12 +18,12 @@ from typing import Final
 
 import trio
 
-from ._identity import Identity
-from ._record_format import Record
-from ._records import Leftover
-from .launchers._helpers import procfs
-from .launchers._seam import MARK
-from .launchers._sweep import Tree, sweep
+from .._records import Leftover
+from ..launchers._helpers import procfs
+from ..launchers._seam import MARK
+from ..launchers._sweep import Tree, sweep
+from .identity import Identity
+from .record_format import Record
 
 # Supervisors that live on end their trees within a second (C11), and record how they ended.
 _KEEPERS: Final = 1.2

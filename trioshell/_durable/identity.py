@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import attrs
 
-from .launchers._helpers import procfs
+from ..launchers._helpers import procfs
 
 
 @attrs.frozen

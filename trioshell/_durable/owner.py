@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 
 import attrs
 
-from ._identity import Identity
-from ._record_format import Place, identity_from_json, place_from_json
+from .identity import Identity
+from .record_format import Place, identity_from_json, place_from_json
 
 NAME: Final = "owner.json"
 
@@ -71,7 +71,7 @@ class OwnerFile:
         return file
 
     def tell(self, place: Place) -> None:
-        """The event at this place has been said. As fast as can be: see `_ledger`."""
+        """The event at this place has been said. As fast as can be: see `ledger`."""
         with contextlib.suppress(OSError):  # the worst that follows: it is said again
             self._write(b"[%d, %d]" % place)
 
