@@ -72,8 +72,8 @@ class Tree:
                 return
             if found.si_pid == self.leader:
                 self._note_end(_raw_status(found))
-                # The kernel shows the first dead child only. A pinned leader hides the others.
-                if self._pinned and self._reap_others():
+                if self._pinned and _anybody_lives():
+                    self._reap_others()
                     return
                 self._pinned = False
             self._collect(found.si_pid)
@@ -131,26 +131,38 @@ class Tree:
         self.leader_ended = True
         self.status = status
 
-    def _reap_others(self) -> bool:
-        """Collect the dead among the other children. Returns whether any is left."""
-        left = False
+    def _reap_others(self) -> None:
+        """Collect the dead beside the leader: the kernel shows the first dead child only."""
         for pid in self._own_children.get():
-            if pid != self.leader and not self._collect(pid):
-                left = True
-        return left
+            if pid != self.leader:
+                self._collect(pid)
 
-    def _collect(self, pid: int) -> bool:
+    def _collect(self, pid: int) -> None:
+        """Collect a child if it is dead."""
         try:
             dead, _, usage = os.wait4(pid, os.WNOHANG)
         except ChildProcessError:
-            return True
+            return  # a list that is read page by page may name a child twice
         if dead == 0:
-            return False
+            return
         self.deaths += 1
         self.user += usage.ru_utime
         self.system += usage.ru_stime
         self.max_rss = max(self.max_rss, usage.ru_maxrss * 1024)
-        return True
+
+
+def _anybody_lives() -> bool:
+    """Whether any child is not dead: one call, however many there are.
+
+    Asked for stopped children only, the kernel says ECHILD if none can ever stop again, which is
+    when all are zombies. One that merely has no exit status to give, because threads of it live
+    or somebody traces it, counts as living.
+    """
+    try:
+        os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _raw_status(found: os.waitid_result) -> int:
