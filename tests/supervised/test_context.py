@@ -80,14 +80,39 @@ async def test_context_is_clean(start: Start, tmp_path: Path) -> None:
 
 
 async def test_environment_is_exactly_the_specs(start: Start) -> None:
-    """C15: whatever the host's own is, and with the shell's id."""
-    env = {b"ONLY": b"\xff\xfe", b"TRIOSHELL_ID": b"of another shell"}
-    process = await start(("/usr/bin/env", "-0"), env=env)
-    await process.wait()
-    variables = process.capture.read(0, 4096).split(b"\0")[:-1]
-    found = dict(variable.split(b"=", 1) for variable in variables)
-    assert found.pop(b"TRIOSHELL_ID") != b"of another shell"
-    assert found == {b"ONLY": b"\xff\xfe"}
+    """C15: whatever the host's own is, and with the mark of this shell instead of another's."""
+    for env in ({b"ONLY": b"\xff\xfe"}, {b"TRIOSHELL_ID": b"other", b"ONLY": b"\xff\xfe"}):
+        process = await start(("/usr/bin/env", "-0"), env=env)
+        await process.wait()
+        assert sorted(process.capture.read(0, 4096).split(b"\0")) == [
+            b"",
+            b"ONLY=\xff\xfe",
+            b"TRIOSHELL_ID=" + spec_id(process).encode(),
+        ]
+
+
+async def test_environment_is_never_another_commands(start: Start) -> None:
+    """It is sent only when it changes, also to a supervisor that could not start the last one."""
+    small, large = {b"A": b"1"}, {b"A": b"2", b"B": b"3"}
+    many = {b"N%d" % number: b"x" * 100 for number in range(1000)}
+    for env in (small, small, dict(small), large, small, many, many, large):
+        assert await variables(start, env) == env
+        with pytest.raises(FileNotFoundError):
+            await start(("/nowhere/program",), env=small)
+        assert await variables(start, small) == small
+        assert await variables(start, env) == env
+
+
+async def variables(start: Start, env: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    _, output = await run(start, ("/usr/bin/env", "-0"), env=env)
+    strings = output.split(b"\0")[:-1]
+    found = {name: value for name, _, value in (string.partition(b"=") for string in strings)}
+    del found[b"TRIOSHELL_ID"]
+    return found
+
+
+def spec_id(process: object) -> str:
+    return str(process._spec.id)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("length", [0, 7, 8, 63, 64, 65, 1000])

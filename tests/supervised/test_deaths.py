@@ -211,6 +211,11 @@ class Host:
         """The fork server first."""
         return [pid for pid in rig.below(self.process.pid) if "trioshell" in (name(pid) or "")]
 
+    def workers(self) -> list[int]:
+        """Its children that are no helpers."""
+        server = self.helpers()[0]
+        return sorted({*rig.below(self.process.pid)} - {server, *rig.below(server)})
+
 
 async def gone(host: Host, helpers: list[int], seconds: float) -> None:
     with trio.fail_after(seconds):
@@ -229,7 +234,8 @@ async def test_host_killed_while_a_worker_of_it_lives(tmp_path: Path) -> None:
     """A forked worker holds copies of all sockets, so that only the pidfd tells."""
     async with Host.running(tmp_path, then="if os.fork() == 0: signal.pause()") as host:
         helpers = host.helpers()
-        (worker,) = set(rig.below(host.process.pid)) - set(rig.below(helpers[0])) - {helpers[0]}
+        await until(lambda: host.workers() != [])
+        (worker,) = host.workers()
         try:
             host.kill()
             await gone(host, helpers, seconds=1)

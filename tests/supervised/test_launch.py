@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -12,7 +13,7 @@ import pytest
 import trio
 
 from tests import leaks
-from tests.direct.rig import SpecOf, Start, run, until
+from tests.direct.rig import SpecOf, Start, alive, run, until
 from tests.supervised import rig
 from tests.supervised.rig import marked
 from trioshell._exceptions import SpawnError
@@ -151,7 +152,7 @@ async def test_no_descriptor_left_is_said(start: Start) -> None:
         for fd in taken:
             os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert set(outcomes[:3]) == {"no descriptor"}
+    assert set(outcomes[:2]) == {"no descriptor"}
     assert set(outcomes) <= {"no descriptor", "3"}
     assert (await run(start, "exit 4"))[0].returncode == 4
 
@@ -252,6 +253,67 @@ async def test_large_command_may_be_cancelled_half_sent(
     assert (await process.wait()).returncode == 3
     process.capture.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_planted_file_outlives_a_cancelled_start(
+    launcher: SupervisedLauncher, spec: SpecOf, tmp_path: Path, steps: int
+) -> None:
+    """What is undone is what we did: the file was there before, and is not ours."""
+    planted = tmp_path / "planted"
+    planted.write_text("precious")
+    with contextlib.suppress(SpawnError):
+        await _cancel_after(launcher, spec("exit 0", capture=str(planted)), steps)
+    assert planted.read_text() == "precious"
+
+
+async def test_supervisor_killed_within_a_start_leaves_nothing(
+    launcher: SupervisedLauncher, spec: SpecOf, tmp_path: Path
+) -> None:
+    """C2: also not the capture file that it had made."""
+    async with trio.open_nursery() as nursery:
+        one = _stuck(spec, tmp_path)
+        nursery.start_soon(_killed_by_others, launcher, one)
+        await until(lambda: os.path.exists(str(one.capture)))
+        rig.crash(_supervisor(launcher))
+    assert not os.path.exists(str(one.capture))
+    assert (await (await launcher.launch(spec("exit 3"))).wait()).returncode == 3
+
+
+async def test_stuck_start_may_be_cancelled(
+    launcher: SupervisedLauncher, spec: SpecOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor that does not answer is given up, and what it has made is deleted."""
+    monkeypatch.setattr("trioshell.launchers._supervised._UNDOING", 0.1)
+    one = _stuck(spec, tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(launcher.launch, one)
+        await until(lambda: os.path.exists(str(one.capture)))
+        supervisor = _supervisor(launcher)
+        nursery.cancel_scope.cancel()
+    assert not os.path.exists(str(one.capture))
+    await until(lambda: not alive(supervisor))
+    assert (await (await launcher.launch(spec("exit 3"))).wait()).returncode == 3
+
+
+def _stuck(spec: SpecOf, directory: Path) -> Spec:
+    """A command whose supervisor waits for ever to open its notes: a pipe that nobody reads."""
+    notes = str(directory / "notes")
+    os.mkfifo(notes)
+    return spec("exit 0", notes=notes)
+
+
+def _supervisor(launcher: SupervisedLauncher) -> int:
+    """The only one there is."""
+    assert launcher._server is not None
+    (supervisor,) = rig.below(launcher._server._process.pid)
+    return supervisor
+
+
+async def _killed_by_others(launcher: SupervisedLauncher, spec: Spec) -> None:
+    with pytest.raises(SpawnError) as caught:
+        await launcher.launch(spec)
+    assert caught.value.errno == errno.ECONNABORTED
 
 
 async def test_leaving_ends_all_helpers(spec: SpecOf) -> None:

@@ -9,7 +9,7 @@ from typing import Self
 
 import attrs
 
-from .._exceptions import OutputLostError, spawn_error
+from .._exceptions import OutputLostError, SpawnError, spawn_error
 from ._refusal import shortage
 from ._seam import Capture
 
@@ -53,10 +53,7 @@ class FileCapture(Capture):
         try:
             fd = _create(path)
         except OSError as error:
-            number = error.errno or 0
-            why = shortage(number) or "check its directory"
-            what = f"the capture file {path!r} cannot be created: {why}"
-            raise spawn_error(number, what, path) from error
+            raise unmade(error.errno or 0, path) from error
         status = os.fstat(fd)
         return cls(path, (status.st_dev, status.st_ino), sparse), fd
 
@@ -132,8 +129,7 @@ class FileCapture(Capture):
     def remove(self) -> None:
         self._rescue = None
         self.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self.path)
+        remove(self.path)
 
     @contextlib.contextmanager
     def _open(self) -> Generator[int]:
@@ -173,6 +169,18 @@ class FileCapture(Capture):
             return fd
         os.close(fd)
         return None
+
+
+def unmade(number: int, path: str) -> SpawnError:
+    """Say that a capture file cannot be made."""
+    why = shortage(number) or "check its directory"
+    return spawn_error(number, f"the capture file {path!r} cannot be created: {why}", path)
+
+
+def remove(path: str) -> None:
+    """Delete a capture file, if it is there."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def _create(path: str) -> int:

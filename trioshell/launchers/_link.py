@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -44,6 +44,14 @@ class Link:
     _channel: messages.Channel
     number: int = 0
     _broken: bool = False
+    _env: Mapping[bytes, bytes] | None = None
+
+    def news(self, env: Mapping[bytes, bytes]) -> list[bytes] | None:
+        """What the next command has to say of its environment: nothing if it is the last one's."""
+        known, self._env = self._env, env
+        if env is known or env == known:
+            return None
+        return [name + b"=" + value for name, value in env.items()]
 
     async def send(self, kind: int, body: object, fds: Sequence[int] = ()) -> None:
         """Send a message of any size.
@@ -103,14 +111,14 @@ class Link:
         with contextlib.suppress(BlockingIOError, LinkLostError):
             self._listen()
 
-    async def call_off(self) -> bool:
+    async def call_off(self) -> messages.Message | None:
         """End the shell that was just sent here, wherever its start has got to.
 
         Returns:
-            Whether the supervisor is free for another shell.
+            The last that is said about it; None: the supervisor is lost.
         """
         if self._broken:
-            return False
+            return None
         self.post(messages.KILL, 0.0)
         with contextlib.suppress(LinkLostError):
             while True:
@@ -118,15 +126,13 @@ class Link:
                 for fd in message.fds:
                     os.close(fd)
                 match message.kind:
-                    case messages.FAILED:
-                        return True
-                    case messages.EMPTY:
-                        return not message.body
-                    case messages.ENDED if not message.body["kept"]:
-                        return bool(message.body["clean"])
+                    case messages.FAILED | messages.EMPTY:
+                        return message
+                    case messages.ENDED if not messages.Ended(*message.body).kept:
+                        return message
                     case _:
                         pass  # it has started, or is still ending
-        return False
+        return None
 
     def let_go(self) -> None:
         """Nothing more is wanted of the supervisor: it ends, and with it whatever it has running.
@@ -168,6 +174,17 @@ class Link:
             raise LinkLostError(unheard=True) from error
         if not here:
             raise LinkLostError(unheard=False)
+
+
+def is_free(last: messages.Message) -> bool:
+    """Whether a supervisor that said this as the last of a shell may serve another one."""
+    match last.kind:
+        case messages.ENDED:
+            return bool(messages.Ended(*last.body).clean)
+        case messages.EMPTY:
+            return not last.body
+        case _:
+            return True
 
 
 def make_link(server: ForkServer, serial: int) -> tuple[Link, socket.socket]:

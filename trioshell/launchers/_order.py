@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import termios
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Self
 
 import attrs
 
-from ._seam import Spec
+from ._helpers import messages
+from ._seam import MARK, Spec
 from ._stdin import StdinFeeder, StdinStream
 
 
@@ -39,46 +42,31 @@ class Inputs:
 
 @attrs.define(eq=False)
 class Order:
-    """The body and the descriptors of a SPAWN message.
+    """What a SPAWN message says, and the descriptors that go with it.
 
     Attributes:
-        body: See `messages`.
-        fds: The capture file first. It and the master of a terminal are not owned.
+        path: Of the capture file to be made.
+        env: The environment without the mark, which the supervisor adds.
+        fds: To be sent. The master of a terminal is not owned.
         inputs: The host's part.
     """
 
-    body: dict[str, Any]
-    fds: list[int]
+    path: str
+    env: Mapping[bytes, bytes]
+    fds: list[int] = attrs.field(factory=list)
     inputs: Inputs = attrs.field(factory=Inputs)
     _theirs: list[int] = attrs.field(factory=list)
+    _terminal: bytes | None = None
 
     @classmethod
-    def of(cls, spec: Spec, path: str, file: int) -> Self:
+    def of(cls, spec: Spec) -> Self:
         """Open what the command needs.
-
-        Args:
-            spec: The command.
-            path: Of the capture file.
-            file: A descriptor of the capture file, which stays the caller's.
 
         Raises:
             OSError: Something cannot be opened. Nothing is left open.
         """
-        body = {
-            "argv": spec.argv,
-            "executable": spec.executable,
-            "env": [name + b"=" + value for name, value in spec.whole_env.items()],
-            "cwd": spec.cwd,
-            "stdin": spec.stdin is not None and spec.pty is None,
-            "terminal": None,
-            "path": path,
-            "background": spec.background,
-            "grace": float(spec.grace),
-            "limit": spec.output_limit,
-            "kill_at_limit": spec.on_output_limit == "kill",
-            "notes": None if spec.notes is None else os.fsencode(spec.notes),
-        }
-        order = cls(body, [file])
+        path = spec.capture or os.path.join(tempfile.gettempdir(), f"{spec.id}.out")
+        order = cls(path, _without_mark(spec.env))
         try:
             order._open(spec)
         except BaseException:
@@ -86,6 +74,25 @@ class Order:
             order.inputs.close()
             raise
         return order
+
+    def body(self, spec: Spec, env: list[bytes] | None) -> tuple[object, ...]:
+        """What is sent, to a supervisor that needs to be told this of the environment."""
+        command = messages.Command(
+            id=spec.id.encode(),
+            argv=spec.argv,
+            executable=spec.executable,
+            env=env,
+            cwd=None if spec.cwd is None else os.fsencode(spec.cwd),
+            stdin=spec.stdin is not None and spec.pty is None,
+            terminal=self._terminal,
+            path=os.fsencode(self.path),
+            background=spec.background,
+            grace=float(spec.grace),
+            limit=spec.output_limit,
+            kill_at_limit=spec.on_output_limit == "kill",
+            notes=None if spec.notes is None else os.fsencode(spec.notes),
+        )
+        return tuple(command)
 
     def close_theirs(self) -> None:
         """The supervisor has its copies."""
@@ -123,9 +130,15 @@ class Order:
         # All copies of the master share this; the supervisor must never wait in a read.
         os.set_blocking(master, False)
         termios.tcsetwinsize(slave, (spec.pty.rows, spec.pty.columns))
-        self.body["terminal"] = os.fsencode(os.ttyname(slave))
+        self._terminal = os.fsencode(os.ttyname(slave))
         copy = os.dup(master)
         if isinstance(spec.stdin, bytes):
             self.inputs.feeder = StdinFeeder.of(copy, spec.stdin, terminal=True)
         else:
             self.inputs.stream = StdinStream.of(copy, terminal=True)
+
+
+def _without_mark(env: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
+    if MARK not in env:
+        return env
+    return {name: value for name, value in env.items() if name != MARK}

@@ -17,7 +17,6 @@ import contextlib
 import errno
 import functools
 import os
-import tempfile
 from collections import deque
 from types import TracebackType
 from typing import final
@@ -27,10 +26,10 @@ import trio
 
 from .._exceptions import SpawnError, spawn_error
 from .._records import Leftover
-from ._files import FileCapture
+from ._files import FileCapture, remove, unmade
 from ._forkserver import ForkServer, ServerGoneError
 from ._helpers import messages
-from ._link import Link, LinkLostError
+from ._link import Link, LinkLostError, is_free
 from ._order import Order
 from ._refusal import refusal
 from ._seam import Guarantees, Launcher, Spec
@@ -50,6 +49,9 @@ _DEAD_ONES = 5
 _UNDOING = 2.0
 _CLEARING = 0.7
 _CLOSING = 0.5
+
+# What STARTED says.
+Started = tuple[int, int, int, tuple[int, int]]
 
 
 @final
@@ -107,17 +109,19 @@ class SupervisedLauncher(Launcher):
         await trio.lowlevel.checkpoint()
 
     async def launch(self, spec: Spec) -> SupervisedProcess:
-        path = spec.capture or os.path.join(tempfile.gettempdir(), f"{spec.id}.out")
-        capture, file = FileCapture.create(path, sparse=spec.output_limit is not None)
         try:
-            return await self._launch(spec, capture, file)
-        except BaseException as error:
-            capture.remove()
-            if isinstance(error, OSError) and not isinstance(error, SpawnError):
-                raise refusal(error, spec) from None
-            raise
-        finally:
-            os.close(file)
+            order = Order.of(spec)
+            try:
+                return await self._launch(spec, order)
+            except BaseException:
+                order.inputs.close()
+                raise
+            finally:
+                order.close_theirs()
+        except OSError as error:
+            if isinstance(error, SpawnError):
+                raise
+            raise refusal(error, spec) from None
 
     def take_back(self, link: Link) -> None:
         """A supervisor is free for another shell."""
@@ -150,35 +154,30 @@ class SupervisedLauncher(Launcher):
         while self._leaving and self._leaving[0].is_gone():
             self._leaving.popleft().close()
 
-    async def _launch(self, spec: Spec, capture: FileCapture, file: int) -> SupervisedProcess:
-        order = Order.of(spec, capture.path, file)
-        try:
-            link, started = await self._start(spec, order)
-        except BaseException:
-            order.inputs.close()
-            raise
-        finally:
-            order.close_theirs()
-        supervisor, pid, fd = started
+    async def _launch(self, spec: Spec, order: Order) -> SupervisedProcess:
+        link, (supervisor, pid, fd, identity) = await self._start(spec, order)
+        capture = FileCapture(order.path, identity, spec.output_limit is not None)
         capture.rescue_with(functools.partial(_open_again, f"/proc/{supervisor}/fd/{fd}"))
         return SupervisedProcess(spec, self, link, pid, capture, order.inputs)
 
-    async def _start(self, spec: Spec, order: Order) -> tuple[Link, tuple[int, int, int]]:
+    async def _start(self, spec: Spec, order: Order) -> tuple[Link, Started]:
         for pause in _RETRIES:
             try:
                 return await self._try(spec, order)
             except OSError as error:
-                if error.errno not in _FOR_THE_MOMENT:
+                if isinstance(error, SpawnError) or error.errno not in _FOR_THE_MOMENT:
                     raise
             await trio.sleep(pause)
         return await self._try(spec, order)
 
-    async def _try(self, spec: Spec, order: Order) -> tuple[Link, tuple[int, int, int]]:
+    async def _try(self, spec: Spec, order: Order) -> tuple[Link, Started]:
         link, answer = await self._ask(spec, order)
         if answer.kind == messages.STARTED:
             return link, answer.body
         number, what = answer.body
         self._put_aside(link, what)
+        if what == "capture":
+            raise unmade(number, order.path)
         raise OSError(number, os.strerror(number), spec.cwd if what == "directory" else None)
 
     def _put_aside(self, link: Link, what: str) -> None:
@@ -194,30 +193,44 @@ class SupervisedLauncher(Launcher):
             link = await self._find()
             link.number += 1
             try:
-                await link.send(messages.SPAWN, order.body, order.fds)
+                await link.send(messages.SPAWN, order.body(spec, link.news(order.env)), order.fds)
                 return link, await link.receive()
             except LinkLostError as lost:
                 link.look()
                 if (refused := link.take()) is not None:
                     return link, refused  # the fork server's, who could not fork a supervisor
-                await self.clear(link, spec.id)
-                if not lost.unheard:
-                    # It may have run for a moment. Running it twice would be worse than an error.
-                    what = "the supervisor was killed while it started the command; nothing is left"
-                    raise spawn_error(errno.ECONNABORTED, what) from None
+                await self._bury(spec, order, link, heard=not lost.unheard)
             except BaseException:
-                await self._undo(spec, link)
+                await self._undo(spec, order, link)
                 raise
         raise spawn_error(errno.ECONNABORTED, "the helpers of this scope are killed all the time")
 
-    async def _undo(self, spec: Spec, link: Link) -> None:
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + _UNDOING):
-            if await link.call_off():
-                self.take_back(link)
-            else:
-                await self.clear(link, spec.id)
-            return
-        self.retire(link)
+    async def _bury(self, spec: Spec, order: Order, link: Link, *, heard: bool) -> None:
+        """End what a lost supervisor may have begun; if it cannot have begun, another may."""
+        try:
+            await self.clear(link, spec.id)
+        finally:
+            if heard:
+                remove(order.path)
+        if heard:
+            # It may have run for a moment. Running it twice would be worse than an error.
+            what = "the supervisor was killed while it started the command; nothing is left"
+            raise spawn_error(errno.ECONNABORTED, what) from None
+
+    async def _undo(self, spec: Spec, order: Order, link: Link) -> None:
+        last = None
+        try:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _UNDOING) as scope:
+                last = await link.call_off()
+                if last is not None and is_free(last):
+                    self.take_back(link)
+                else:
+                    await self.clear(link, spec.id)
+            if scope.cancelled_caught:
+                self.retire(link)
+        finally:
+            if last is None or last.kind != messages.FAILED:
+                remove(order.path)
 
     async def _find(self) -> Link:
         """An idle supervisor, or a new one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import termios
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 import trio
@@ -148,12 +148,11 @@ class SupervisedProcess(Process):
                 pass  # a helper of this version says nothing else here
 
     def _ended(self, message: messages.Message) -> None:
-        body = message.body
-        trouble = self._capture.finish(body["size"], message.fds[0] if message.fds else None)
-        body["output_error"] = body["output_error"] or trouble
-        if not body["kept"]:
-            self._let_go(clean=body["clean"])
-        self._end(_ending(body))
+        ended = messages.Ended(*message.body)
+        trouble = self._capture.finish(ended.size, message.fds[0] if message.fds else None)
+        if not ended.kept:
+            self._let_go(clean=ended.clean)
+        self._end(_ending(ended, ended.output_error or trouble))
 
     def _let_go(self, *, clean: bool) -> None:
         link, self._link = self._link, None
@@ -187,18 +186,17 @@ class SupervisedProcess(Process):
         self._followers.unpark_all()
 
 
-def _ending(body: dict[str, Any]) -> Ending:
-    status = body["status"]
-    user, system, max_rss = body["usage"]
+def _ending(ended: messages.Ended, output_error: str | None) -> Ending:
+    user, system, max_rss = ended.usage
     return Ending(
-        returncode=None if status is None else os.waitstatus_to_exitcode(status),
-        by_itself=body["by_itself"],
-        size=body["size"],
+        returncode=None if ended.status is None else os.waitstatus_to_exitcode(ended.status),
+        by_itself=ended.by_itself,
+        size=ended.size,
         usage=Usage(user, system, max_rss),
-        leftovers=_leftovers(body["leftovers"]),
-        cut=body["cut"],
-        output_error=body["output_error"],
-        trouble=body["trouble"],
+        leftovers=_leftovers(ended.leftovers),
+        cut=ended.cut,
+        output_error=output_error,
+        trouble=ended.trouble,
     )
 
 

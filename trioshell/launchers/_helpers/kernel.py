@@ -65,10 +65,26 @@ def punch_hole(fd: int, start: int, length: int) -> None:
     _check_errno(_fallocate(fd, flags, start, length))
 
 
+class Environment:
+    """The environment of commands. It stays what it is until it is replaced, but for the mark."""
+
+    def __init__(self) -> None:
+        self._strings = _strings([b""])
+
+    def replace(self, env: Sequence[bytes]) -> None:
+        """Have another environment: ``NAME=value`` strings, without the mark."""
+        self._strings = _strings([b"", *env])
+
+    def of(self, id: bytes) -> ctypes.Array[ctypes.c_char_p]:
+        """The environment with the mark of one shell, until this is called again."""
+        self._strings[0] = b"TRIOSHELL_ID=" + id
+        return self._strings
+
+
 def spawn(
     executable: bytes,
     argv: Sequence[bytes],
-    env: Sequence[bytes],
+    env: ctypes.Array[ctypes.c_char_p],
     *,
     stdin: int | None,
     output: int,
@@ -83,7 +99,7 @@ def spawn(
     Args:
         executable: Absolute, or relative to the working directory.
         argv: The arguments.
-        env: ``NAME=value`` strings.
+        env: From `Environment`.
         stdin: Becomes descriptor 0; not used with a terminal.
         output: Becomes descriptors 1 and 2; not used with a terminal.
         terminal: Path of a terminal to be all three. A session leader that opens one gets it as
@@ -97,18 +113,10 @@ def spawn(
     else:
         assert stdin is not None
         actions = _use_descriptors(stdin, output)
-    pid = ctypes.c_int()
-    number = _posix_spawn(
-        ctypes.byref(pid),
-        executable,
-        actions,
-        ctypes.addressof(_attributes),
-        _strings(argv),
-        _strings(env),
-    )
+    number = _posix_spawn(_pid_address, executable, actions, _attributes, _strings(argv), env)
     if number != 0:
         raise OSError(number, os.strerror(number))
-    return pid.value
+    return _pid.value
 
 
 def _strings(strings: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
@@ -193,3 +201,5 @@ def _check_errno(result: int) -> None:
 
 
 _attributes = _make_attributes()
+_pid = ctypes.c_int()
+_pid_address = ctypes.byref(_pid)

@@ -20,19 +20,23 @@ Fork server to host::
 
 Host to supervisor::
 
-    SPAWN   what to run; descriptors: capture file, then stdin, terminal, working directory
-            as far as the body says
+    SPAWN   a `Command`; descriptors: stdin, or else the terminal; then the working directory; as
+            far as the command says
     KILL    grace in seconds
     SIGNAL  number
     WATCH   size: say GREW once when there is more output than that
 
 Supervisor to host::
 
-    STARTED  supervisor's pid, leader's pid, the capture file's descriptor in the supervisor
-    FAILED   errno, what could not be done
+    STARTED  supervisor's pid, leader's pid, the capture file's descriptor in the supervisor, and
+             the file's identity (device, number)
+    FAILED   errno, what could not be done; there is no capture file of ours
     GREW     size
-    ENDED    how it ended; the capture file's descriptor if its path is gone
+    ENDED    an `Ended`; the capture file's descriptor if its path is gone
     EMPTY    leftovers: what ``background="keep"`` kept is gone, except these
+
+Commands and ends travel as plain tuples. The environment is by far the largest part of a command
+and hardly ever changes, so it is sent only when it is not that of the last command.
 """
 
 from __future__ import annotations
@@ -55,10 +59,47 @@ FORK, ASK, HELLO, CLEARED, SPAWN, KILL, SIGNAL, WATCH, STARTED, FAILED, GREW, EN
 )
 
 _HEADER = struct.Struct("<IIBB")
+_HEADER_SIZE = _HEADER.size
 _MARSHAL = 4
 _MAX_DESCRIPTORS = 8
 _ANCILLARY = socket.CMSG_SPACE(_MAX_DESCRIPTORS * 4)
 _RECEIVE = 65536
+
+
+Command = collections.namedtuple(  # noqa: PYI024 - `typing` is not for here, see above
+    "Command",
+    (
+        "id",
+        "argv",
+        "executable",
+        "env",  # NAME=value each, without the mark; None: that of the last command sent here
+        "cwd",  # None: it comes as a descriptor
+        "stdin",  # whether it comes as a descriptor
+        "terminal",  # the path of its other side, or None
+        "path",  # of the capture file, which the supervisor makes; None: output is thrown away
+        "background",
+        "grace",
+        "limit",
+        "kill_at_limit",
+        "notes",
+    ),
+)
+
+Ended = collections.namedtuple(  # noqa: PYI024
+    "Ended",
+    (
+        "status",  # raw, or None
+        "by_itself",
+        "size",
+        "usage",  # user and system seconds, and the largest resident size in bytes
+        "leftovers",  # pid and name each
+        "kept",  # EMPTY will follow
+        "clean",  # the supervisor may serve another shell
+        "cut",
+        "output_error",
+        "trouble",
+    ),
+)
 
 
 class Message:
@@ -111,12 +152,13 @@ class Channel:
             ConnectionResetError: The other end is gone without having read what we sent.
         """
         data, ancillary, _, _ = self.sock.recvmsg(_RECEIVE, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
-        self._buffer += data
         for level, kind, content in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 # An incomplete number at the end: the kernel cut the list.
                 self._fds += array.array("i", content[: len(content) // 4 * 4])
-        self._parse()
+        if self._buffer or not self._parse(data):
+            self._buffer += data
+            self._parse_all()
         return bool(data)
 
     def send(self, kind: int, number: int, body: object = None, fds: Sequence[int] = ()) -> None:
@@ -127,17 +169,28 @@ class Channel:
         """
         send(self.sock, encode(kind, number, body, len(fds)), fds)
 
-    def _parse(self) -> None:
+    def _parse(self, data: bytes) -> bool:
+        """Take in what is exactly one message, as nearly everything that arrives is."""
+        if len(data) < _HEADER_SIZE:
+            return False
+        length, number, kind, descriptors = _HEADER.unpack_from(data)
+        if len(data) != _HEADER_SIZE + length:
+            return False
+        fds: list[int] = []
+        if self._fds:
+            fds, self._fds = self._fds[:descriptors], self._fds[descriptors:]
+        body = marshal.loads(data[_HEADER_SIZE:])
+        self.arrived.append(Message(kind, number, body, fds, len(fds) == descriptors))
+        return True
+
+    def _parse_all(self) -> None:
         buffer = self._buffer
-        while len(buffer) >= _HEADER.size:
-            length, number, kind, descriptors = _HEADER.unpack_from(buffer)
-            end = _HEADER.size + length
+        while len(buffer) >= _HEADER_SIZE:
+            end = _HEADER_SIZE + _HEADER.unpack_from(buffer)[0]
             if len(buffer) < end:
                 return
-            body = marshal.loads(buffer[_HEADER.size : end])
+            self._parse(bytes(buffer[:end]))
             del buffer[:end]
-            fds, self._fds = self._fds[:descriptors], self._fds[descriptors:]
-            self.arrived.append(Message(kind, number, body, fds, len(fds) == descriptors))
 
 
 def send(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int] = ()) -> int:

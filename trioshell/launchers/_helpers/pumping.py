@@ -73,6 +73,8 @@ class Pump:
 
         If there is no end then, somebody outside of the tree was handed our pipe.
         """
+        if self.ended:
+            return
         if self._take(LARGEST_STEP) > 0:
             self.drain()
             self._take(1)

@@ -19,6 +19,7 @@ import signal
 import time
 
 from . import messages, starting
+from .keeping import CaptureFile
 from .notes import Notes
 from .pumping import Pump
 from .storing import LimitedStore, Store
@@ -26,8 +27,8 @@ from .tree import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ctypes
     from collections.abc import Sequence
-    from typing import Any
 
     from .procfs import OwnChildren
 
@@ -61,24 +62,38 @@ class Shell:
     def __init__(
         self,
         channel: messages.Channel,
-        spawn: messages.Message,
+        number: int,
+        command: messages.Command,
+        fds: list[int],
+        *,
+        env: ctypes.Array[ctypes.c_char_p],
         null: int,
         own_children: OwnChildren,
     ) -> None:
         """Start the command.
 
         Raises:
-            StartError: It could not be started. The descriptors stay the caller's.
+            StartError: It could not be started, and nothing of it is left.
         """
-        request: dict[str, Any] = spawn.body
+        self.number = number
+        self._channel = channel
+        self._command = command
+        self._file = CaptureFile(command.path)
+        self._notes = Notes(command.notes)
+        try:
+            source, leader = starting.start(command, fds, env, null)
+        except starting.StartError:
+            self._notes.close()
+            self._file.remove()
+            raise
+        self._notes.began(leader)
+        self._say(messages.STARTED, (os.getpid(), leader, self._file.fd, self._file.identity))
+        self.tree = Tree(leader, own_children)
+        store = _make_store(self._file.fd, null, command.limit)
+        self.pump = Pump(source, store, terminal=command.terminal is not None)
         self.due = math.inf
         self.done = False
         self.clean = True
-        self._channel = channel
-        self.number = spawn.number
-        self._request = request
-        self._file = spawn.fds[0]
-        self._identity = _identity(os.fstat(self._file))
         self._stage = RUNNING
         self._deaths = 0
         self._until = math.inf
@@ -88,17 +103,6 @@ class Shell:
         self._drained = False
         self._reported = False
         self._trouble: str | None = None
-        self._notes = Notes(request["notes"])
-        try:
-            source, leader = starting.start(request, spawn.fds[1:], null)
-        except starting.StartError:
-            self._notes.close()
-            raise
-        self._notes.began(leader)
-        self.tree = Tree(leader, own_children)
-        store = _make_store(self._file, null, request["limit"])
-        self.pump = Pump(source, store, terminal=request["terminal"] is not None)
-        self._say(messages.STARTED, (os.getpid(), leader, self._file))
 
     def kill(self, grace: float) -> None:
         """End the tree, or end it sooner."""
@@ -125,8 +129,8 @@ class Shell:
         """The output can be read."""
         self.pump.step()
         self._tell_growth()
-        limit = self._request["limit"]
-        if limit is not None and self.pump.store.size > limit and self._request["kill_at_limit"]:
+        limit = self._command.limit
+        if limit is not None and self.pump.store.size > limit and self._command.kill_at_limit:
             self._kill_for_output(limit)
 
     def act(self) -> None:
@@ -143,12 +147,12 @@ class Shell:
 
     def close(self) -> None:
         self.pump.close()
-        self._close_file()
+        self._file.close()
         self._notes.close()
 
     def _leader_ended(self) -> None:
         self._note_end()
-        background = self._request["background"]
+        background = self._command.background
         if background == "keep":
             self.tree.release()
             self.tree.reap()
@@ -163,7 +167,7 @@ class Shell:
     def _next_stage(self) -> None:
         now = time.monotonic()
         if self._stage == SETTLING:
-            self._ask(now + self._request["grace"])
+            self._ask(now + self._command.grace)
         elif self._stage == ASKING and now < self._until:
             self._stage = ASKED
             self.due = self._until
@@ -186,7 +190,7 @@ class Shell:
             self.tree.ask(*self._polite_signals())
 
     def _polite_signals(self) -> list[int]:
-        hang_up = [signal.SIGHUP] if self._request["terminal"] else []
+        hang_up = [signal.SIGHUP] if self._command.terminal else []
         return [*hang_up, signal.SIGTERM, signal.SIGCONT]
 
     def _is_hopeless(self, now: float) -> bool:
@@ -202,7 +206,7 @@ class Shell:
     def _kill_for_output(self, limit: int) -> None:
         if self._trouble is None and self._stage == RUNNING:
             self._trouble = f"output limit of {limit} bytes reached"
-            self.kill(self._request["grace"])
+            self.kill(self._command.grace)
 
     def _end(self) -> None:
         """Nothing is left, or nothing that we can end."""
@@ -228,36 +232,23 @@ class Shell:
         self._reported = True
         store, tree = self.pump.store, self.tree
         store.trim()
-        body = {
-            "status": tree.status,
-            "by_itself": tree.by_itself,
-            "size": store.size,
-            "usage": (tree.user, tree.system, tree.max_rss),
-            "leftovers": self._leftovers(),
-            "kept": not self.done,
-            "clean": self.clean,
-            "cut": not self.pump.ended,
-            "output_error": store.error,
-            "trouble": self._trouble or (_UNENDED if tree.status is None else None),
-        }
-        fds = [] if self._is_in_place() else [self._file]
+        ended = messages.Ended(
+            status=tree.status,
+            by_itself=tree.by_itself,
+            size=store.size,
+            usage=(tree.user, tree.system, tree.max_rss),
+            leftovers=self._leftovers(),
+            kept=not self.done,
+            clean=self.clean,
+            cut=not self.pump.ended,
+            output_error=store.error,
+            trouble=self._trouble or (_UNENDED if tree.status is None else None),
+        )
+        fds = [] if self._file.is_in_place(store.size) else [self._file.fd]
         if self.done and not fds:
-            self._close_file()  # or deleting the file would not give its space back at once
-        self._say(messages.ENDED, body, fds)
+            self._file.close()  # or deleting the file would not give its space back at once
+        self._say(messages.ENDED, tuple(ended), fds)
         self.pump.store.stop()
-
-    def _close_file(self) -> None:
-        if self._file != -1:
-            os.close(self._file)
-            self._file = -1
-
-    def _is_in_place(self) -> bool:
-        """Whether the capture file is at its path, and as long as it was made."""
-        try:
-            status = os.lstat(self._request["path"])
-        except OSError:
-            return False
-        return _identity(status) == self._identity and status.st_size >= self.pump.store.size
 
     def _tell_growth(self) -> None:
         if self.pump.store.size > self._watched:
@@ -273,7 +264,3 @@ class Shell:
 
 def _make_store(file: int, null: int, limit: int | None) -> Store:
     return Store(file, null) if limit is None else LimitedStore(file, null, limit)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino

@@ -8,7 +8,9 @@ from . import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    import ctypes
+
+    from .messages import Command
 
 
 class StartError(Exception):
@@ -16,7 +18,7 @@ class StartError(Exception):
 
     Attributes:
         number: The errno.
-        what: "directory", "program", or "supervisor": what is not about the command.
+        what: "capture", "directory", "program", or "supervisor": what is not about the command.
     """
 
     def __init__(self, number: int, what: str) -> None:
@@ -25,12 +27,15 @@ class StartError(Exception):
         self.what = what
 
 
-def start(request: dict[str, Any], fds: list[int], null: int) -> tuple[int, int]:
-    """Start the command of a SPAWN message.
+def start(
+    command: Command, fds: list[int], env: ctypes.Array[ctypes.c_char_p], null: int
+) -> tuple[int, int]:
+    """Start a command. Leaves us in its working directory.
 
     Args:
-        request: Its body.
-        fds: Its descriptors after the capture file. They stay the caller's.
+        command: What to run.
+        fds: The descriptors that came with it. They stay the caller's.
+        env: Its environment, with the mark.
         null: The null device.
 
     Returns:
@@ -39,48 +44,48 @@ def start(request: dict[str, Any], fds: list[int], null: int) -> tuple[int, int]
     Raises:
         StartError: It could not be started; nothing of it exists.
     """
-    rest = list(fds)
-    given = rest.pop(0) if request["stdin"] or request["terminal"] else null
-    _enter(request["cwd"], rest)
-    try:
-        if request["terminal"]:
-            source = os.dup(given)
-            return source, _spawn(request, source, null, null)
-        return _spawn_with_pipe(request, given)
-    finally:
-        os.chdir("/")
+    given = fds[0] if command.stdin or command.terminal else null
+    _enter(command.cwd, fds)
+    if command.terminal:
+        source = os.dup(given)
+        return source, _spawn(command, env, source, null, null)
+    return _spawn_with_pipe(command, env, given)
 
 
-def _enter(path: str | None, fds: list[int]) -> None:
+def _enter(path: bytes | None, fds: list[int]) -> None:
     try:
         if path is None:
-            os.fchdir(fds[0])
+            os.fchdir(fds[-1])
         else:
             os.chdir(path)
     except OSError as error:
         raise StartError(error.errno or 0, "directory") from error
 
 
-def _spawn_with_pipe(request: dict[str, Any], stdin: int) -> tuple[int, int]:
+def _spawn_with_pipe(
+    command: Command, env: ctypes.Array[ctypes.c_char_p], stdin: int
+) -> tuple[int, int]:
     try:
         source, output = os.pipe()
     except OSError as error:
         raise StartError(error.errno or 0, "supervisor") from error
     try:
-        return source, _spawn(request, source, stdin, output)
+        return source, _spawn(command, env, source, stdin, output)
     finally:
         os.close(output)
 
 
-def _spawn(request: dict[str, Any], source: int, stdin: int, output: int) -> int:
+def _spawn(
+    command: Command, env: ctypes.Array[ctypes.c_char_p], source: int, stdin: int, output: int
+) -> int:
     try:
         return kernel.spawn(
-            request["executable"],
-            request["argv"],
-            request["env"],
+            command.executable,
+            command.argv,
+            env,
             stdin=stdin,
             output=output,
-            terminal=request["terminal"],
+            terminal=command.terminal,
         )
     except OSError as error:
         os.close(source)

@@ -46,7 +46,7 @@ class Store:
             BlockingIOError: Nothing is there.
             OSError: EIO: ``source`` is a terminal whose other side is closed.
         """
-        if self._storing and os.fstat(self._file).st_size < self.size:
+        if self.size and self._storing and os.fstat(self._file).st_size < self.size:
             # A write at our offset would fill with zeros what somebody else has cut.
             self.stop(f"{_LOST}: the capture file was cut short")
         if not self._storing:

@@ -33,6 +33,7 @@ class Supervisor:
         self._host = host
         self._null = null
         self._own_children = OwnChildren()
+        self._environment = kernel.Environment()
         self._waker = waker
         self._poll = select.poll()
         self._sock = sock.fileno()
@@ -133,20 +134,33 @@ class Supervisor:
             self._shell.watch(message.body)
 
     def _spawn(self, message: messages.Message) -> None:
+        command = messages.Command(*message.body)
+        if command.env is not None:
+            # Whatever becomes of this command: the next one may rely on it.
+            self._environment.replace(command.env)
         try:
             if not message.whole:
                 raise StartError(errno.EMFILE, "supervisor")
-            self._shell = Shell(self._channel, message, self._null, self._own_children)
-            unused = message.fds[1:]
+            self._shell = Shell(
+                self._channel,
+                message.number,
+                command,
+                message.fds,
+                env=self._environment.of(command.id),
+                null=self._null,
+                own_children=self._own_children,
+            )
         except StartError as error:
-            unused = message.fds
-            try:
-                body = (error.number, error.what)
-                self._channel.send(messages.FAILED, message.number, body)
-            except OSError:
-                pass  # the host is gone
-        for fd in unused:
+            self._refuse(message.number, error)
+        for fd in message.fds:
             os.close(fd)
+        os.chdir("/")  # whoever is idle keeps no file system busy
+
+    def _refuse(self, number: int, error: StartError) -> None:
+        try:
+            self._channel.send(messages.FAILED, number, (error.number, error.what))
+        except OSError:
+            pass  # the host is gone
 
     def _lose_host(self) -> None:
         """Nobody is there to hear of the shell: end it at once, and then ourselves."""

@@ -17,20 +17,21 @@ from .waking import Waker
 # killed.
 _ROUNDS = 12
 _ENDS = (None, 1.0, 0.0)
-_COMMAND = {
-    "argv": (b"sh", b"-c", b"echo"),
-    "executable": b"/bin/sh",
-    "env": (),
-    "cwd": "/",
-    "stdin": False,
-    "terminal": None,
-    "path": "/",
-    "background": "kill",
-    "grace": 0.0,
-    "limit": None,
-    "kill_at_limit": False,
-    "notes": None,
-}
+_COMMAND = messages.Command(
+    id=b"",
+    argv=(b"sh", b"-c", b"echo"),
+    executable=b"/bin/sh",
+    env=None,
+    cwd=b"/",
+    stdin=False,
+    terminal=None,
+    path=None,
+    background="kill",
+    grace=0.0,
+    limit=None,
+    kill_at_limit=False,
+    notes=None,
+)
 
 
 def warm(host: int, null: int, waker: Waker) -> None:
@@ -42,7 +43,7 @@ def warm(host: int, null: int, waker: Waker) -> None:
         ours.setblocking(False)
         for number in range(_ROUNDS):
             grace = _ENDS[number % len(_ENDS)]
-            channel.send(messages.SPAWN, number, _COMMAND, [null])
+            channel.send(messages.SPAWN, number, tuple(_COMMAND))
             if grace is not None:
                 channel.send(messages.KILL, number, grace)
             while not _has_ended(channel):
