@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, final
+from typing import Any, Final, final
 
 import attrs
 
@@ -104,8 +104,11 @@ class Ending:
     trouble: str | None = None
 
 
+_NO_METADATA: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
 def _freeze_metadata(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return MappingProxyType(dict(value or {}))
+    return MappingProxyType(dict(value)) if value else _NO_METADATA
 
 
 @final
