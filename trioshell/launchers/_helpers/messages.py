@@ -156,9 +156,11 @@ class Channel:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 # An incomplete number at the end: the kernel cut the list.
                 self._fds += array.array("i", content[: len(content) // 4 * 4])
-        if self._buffer or not self._parse(data):
+        if self._buffer:
             self._buffer += data
-            self._parse_all()
+            del self._buffer[: self._parse(self._buffer)]
+        else:  # nearly always, and nearly always whole messages
+            self._buffer += data[self._parse(data) :]
         return bool(data)
 
     def send(self, kind: int, number: int, body: object = None, fds: Sequence[int] = ()) -> None:
@@ -169,28 +171,22 @@ class Channel:
         """
         send(self.sock, encode(kind, number, body, len(fds)), fds)
 
-    def _parse(self, data: bytes) -> bool:
-        """Take in what is exactly one message, as nearly everything that arrives is."""
-        if len(data) < _HEADER_SIZE:
-            return False
-        length, number, kind, descriptors = _HEADER.unpack_from(data)
-        if len(data) != _HEADER_SIZE + length:
-            return False
-        fds: list[int] = []
-        if self._fds:
-            fds, self._fds = self._fds[:descriptors], self._fds[descriptors:]
-        body = marshal.loads(data[_HEADER_SIZE:])
-        self.arrived.append(Message(kind, number, body, fds, len(fds) == descriptors))
-        return True
-
-    def _parse_all(self) -> None:
-        buffer = self._buffer
-        while len(buffer) >= _HEADER_SIZE:
-            end = _HEADER_SIZE + _HEADER.unpack_from(buffer)[0]
-            if len(buffer) < end:
-                return
-            self._parse(bytes(buffer[:end]))
-            del buffer[:end]
+    def _parse(self, data: bytes | bytearray) -> int:
+        """Take in the whole messages at the beginning. Returns their size."""
+        start = 0
+        while len(data) - start >= _HEADER_SIZE:
+            length, number, kind, descriptors = _HEADER.unpack_from(data, start)
+            body = start + _HEADER_SIZE
+            end = body + length
+            if end > len(data):
+                break
+            fds: list[int] = []
+            if descriptors:
+                fds, self._fds = self._fds[:descriptors], self._fds[descriptors:]
+            whole = len(fds) == descriptors
+            self.arrived.append(Message(kind, number, marshal.loads(data[body:end]), fds, whole))
+            start = end
+        return start
 
 
 def send(sock: socket.socket, data: bytes | memoryview, fds: Sequence[int] = ()) -> int:

@@ -37,8 +37,12 @@ class Pump:
         paused_until: When to look again, or 0.
     """
 
-    def __init__(self, fd: int, store: Store, *, terminal: bool) -> None:
+    def __init__(self, fd: int, output: int, store: Store, *, terminal: bool) -> None:
+        """Take over what `starting.start` returned."""
         self.fd = fd
+        # Open until the leader has ended: or else its end would wake us twice, first to find that
+        # no writer is left, and then that it is dead.
+        self._output = output
         self.store = store
         self.ended = False
         self.paused_until = 0.0
@@ -61,6 +65,7 @@ class Pump:
         The bytes of a finished write lie in the pipe, in order, and FIONREAD counts them all. A
         terminal has bytes that FIONREAD does not count, but never more than a bound.
         """
+        self._let_go()
         left = _TERMINAL_DRAIN if self._terminal else _waiting(self.fd)
         while left > 0 and not self.ended:
             moved = self._take(left)
@@ -73,15 +78,20 @@ class Pump:
 
         If there is no end then, somebody outside of the tree was handed our pipe.
         """
-        if self.ended:
-            return
+        self._let_go()
         if self._take(LARGEST_STEP) > 0:
             self.drain()
             self._take(1)
         self.ended = self._nobody
 
     def close(self) -> None:
+        self._let_go()
         os.close(self.fd)
+
+    def _let_go(self) -> None:
+        if self._output != -1:
+            os.close(self._output)
+            self._output = -1
 
     def _take(self, count: int) -> int:
         try:

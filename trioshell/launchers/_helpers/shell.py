@@ -81,7 +81,7 @@ class Shell:
         self._file = CaptureFile(command.path)
         self._notes = Notes(command.notes)
         try:
-            source, leader = starting.start(command, fds, env, null)
+            leader, source, output = starting.start(command, fds, env, null)
         except starting.StartError:
             self._notes.close()
             self._file.remove()
@@ -90,7 +90,7 @@ class Shell:
         self._say(messages.STARTED, (os.getpid(), leader, self._file.fd, self._file.identity))
         self.tree = Tree(leader, own_children)
         store = _make_store(self._file.fd, null, command.limit)
-        self.pump = Pump(source, store, terminal=command.terminal is not None)
+        self.pump = Pump(source, output, store, terminal=command.terminal is not None)
         self.due = math.inf
         self.done = False
         self.clean = True

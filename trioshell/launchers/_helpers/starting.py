@@ -29,7 +29,7 @@ class StartError(Exception):
 
 def start(
     command: Command, fds: list[int], env: ctypes.Array[ctypes.c_char_p], null: int
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Start a command. Leaves us in its working directory.
 
     Args:
@@ -39,7 +39,7 @@ def start(
         null: The null device.
 
     Returns:
-        Where its output is read, and the leader's pid.
+        The leader's pid; where its output is read; and the other end of the pipe, or -1.
 
     Raises:
         StartError: It could not be started; nothing of it exists.
@@ -48,7 +48,7 @@ def start(
     _enter(command.cwd, fds)
     if command.terminal:
         source = os.dup(given)
-        return source, _spawn(command, env, source, null, null)
+        return _spawn(command, env, source, null, null), source, -1
     return _spawn_with_pipe(command, env, given)
 
 
@@ -64,15 +64,16 @@ def _enter(path: bytes | None, fds: list[int]) -> None:
 
 def _spawn_with_pipe(
     command: Command, env: ctypes.Array[ctypes.c_char_p], stdin: int
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     try:
         source, output = os.pipe()
     except OSError as error:
         raise StartError(error.errno or 0, "supervisor") from error
     try:
-        return source, _spawn(command, env, source, stdin, output)
-    finally:
+        return _spawn(command, env, source, stdin, output), source, output
+    except StartError:
         os.close(output)
+        raise
 
 
 def _spawn(

@@ -52,10 +52,13 @@ class Supervisor:
 
     def step(self) -> None:
         """Wait for something to happen, and do what is to be done."""
+        shell = self._shell
         for fd, _ in self._poll.poll(self._timeout()):
             self._handle(fd)
-        if self._shell is not None:
-            self._turn(self._shell)
+        if shell is not None:
+            self._turn(shell)
+        elif self._shell is not None:
+            self._aim(self._shell)  # it was just started
 
     def close(self) -> None:
         self._own_children.close()
@@ -65,7 +68,9 @@ class Supervisor:
         shell = self._shell
         if shell is None:
             return None
-        due = min(shell.due, shell.pump.paused_until or math.inf)
+        due = shell.due
+        if shell.pump.paused_until:
+            due = min(due, shell.pump.paused_until)
         if due == math.inf:
             return None
         return min(max(0.0, due - time.monotonic()), _LONGEST) * 1000
@@ -97,7 +102,7 @@ class Supervisor:
     def _aim(self, shell: Shell) -> None:
         """Look at the output, unless there will be none, or none for a moment."""
         pump = shell.pump
-        if pump.paused_until <= time.monotonic():
+        if pump.paused_until and pump.paused_until <= time.monotonic():
             pump.paused_until = 0.0  # it would be due for ever, and the loop never sleep
         if pump.ended or pump.paused_until:
             self._stop_reading()
