@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from trioshell.launchers._helpers import procfs
 
 # A subreaper that starts a leader, waits until it is dead and the others are as they shall be, and
 # looks once. It prints whether the leader is still unreaped (so its number is pinned), and whether
@@ -87,3 +91,28 @@ def test_leader_stays_unreaped_while_anybody_lives(states: str, command: str, se
 def test_process_that_has_lost_its_first_thread_lives() -> None:
     seen = look("ZZ", sys.executable, "-c", _HALF_DEAD)
     assert seen == (LEADER_STAYS, "True 0 []")
+
+
+@pytest.mark.parametrize(
+    ("state", "exiting", "pending", "dying"),
+    [
+        ("R", False, {signal.SIGKILL}, True),
+        ("R", True, set(), True),
+        ("R", False, {signal.SIGTERM}, False),
+        ("R", False, set(), False),
+        ("S", False, set(), False),  # another user's: not even told
+        ("D", True, {signal.SIGKILL}, False),  # stuck in the kernel
+        ("Z", True, set(), False),
+    ],
+)
+def test_process_that_waits_for_a_processor_to_die_on(
+    state: str, exiting: bool, pending: set[signal.Signals], dying: bool
+) -> None:
+    """C10: on a busy machine it is not a leftover yet. A line of proc(5), as it would be then."""
+    name, _, rest = Path("/proc/self/stat").read_text().rpartition(") ")
+    fields = rest.split()
+    fields[0] = state
+    fields[6] = str(int(fields[6]) & ~4 | 4 * exiting)
+    fields[28] = str(sum(1 << (number - 1) for number in pending))
+    stat = f"{name}) {' '.join(fields)}".encode()
+    assert procfs.Process(os.getpid(), stat).dying is dying

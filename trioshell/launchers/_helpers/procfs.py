@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PAGE = 4096
+_EXITING = 0x4  # PF_EXITING
+_SIGKILL = 1 << (signal.SIGKILL - 1)
 
 
 class Process:
@@ -16,9 +19,14 @@ class Process:
 
     Its identity is ``(pid, start)``: the number alone may be given to somebody else, but not
     within the clock tick in which the first owner started.
+
+    Attributes:
+        dead: It is a zombie, or less.
+        dying: It was killed, or exits, and only waits for a processor to do that on. Not so a
+            process that may not be killed, nor one that the kernel does not let go.
     """
 
-    __slots__ = ("dead", "group", "name", "parent", "pid", "session", "start", "threads")
+    __slots__ = ("dead", "dying", "group", "name", "parent", "pid", "session", "start", "threads")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name stands in parentheses and may contain any byte, also parentheses.
@@ -33,6 +41,8 @@ class Process:
         self.threads = int(fields[17])
         # A first thread that has ended looks like a zombie while other threads live on.
         self.dead = fields[0] in (b"Z", b"X") and self.threads <= 1
+        ending = int(fields[6]) & _EXITING or int(fields[28]) & _SIGKILL
+        self.dying = fields[0] == b"R" and bool(ending)
 
     @property
     def identity(self) -> tuple[int, int]:

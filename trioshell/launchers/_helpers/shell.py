@@ -38,8 +38,8 @@ RUNNING, SETTLING, ASKING, ASKED, KILLING = range(5)
 _SETTLE = 0.05
 # Those who have left the leader's group are looked for this long after the group was asked.
 _STRAYS = 0.01
-# How often SIGKILL is repeated, and for how long at most: as long as processes die of it, and a
-# second without a death. Who lives then may not be signalled by us.
+# How often SIGKILL is repeated, and for how long at most: as long as processes die of it or are
+# about to, and a second without a death. Who lives then may not be signalled by us.
 _REPEAT = 0.01
 _NO_DEATH = 1.0
 _GIVE_UP = 5.0
@@ -197,7 +197,7 @@ class Shell:
         if self.tree.deaths > self._deaths:
             self._deaths = self.tree.deaths
             self._patience = now + _NO_DEATH
-        return now > min(self._patience, self._give_up)
+        return now > self._give_up or (now > self._patience and not self.tree.is_dying())
 
     def _kill(self) -> None:
         self.tree.kill()

@@ -125,6 +125,10 @@ class Tree:
         """Everybody who is not dead, as far as one look can tell."""
         return (process for process in procfs.descendants(os.getpid()) if not process.dead)
 
+    def is_dying(self) -> bool:
+        """Whether anybody only waits for its turn to die: a machine may be that busy."""
+        return any(process.dying for process in self.alive())
+
     def _note_end(self, status: int) -> None:
         if not self.leader_ended and self._polite is not None:
             self._certain = self._certain and procfs.dies_of(self.leader, self._polite)

@@ -7,6 +7,7 @@ size they need. What has been written before the fork stays shared: half of all.
 
 from __future__ import annotations
 
+import os
 import socket
 
 from . import messages
@@ -21,7 +22,7 @@ _COMMAND = messages.Command(
     id=b"",
     argv=(b"sh", b"-c", b"echo"),
     executable=b"/bin/sh",
-    env=None,
+    env=[b"%b=%b" % each for each in os.environb.items()],
     cwd=b"/",
     stdin=False,
     terminal=None,
