@@ -17,6 +17,7 @@ SECTIONS: dict[str, Callable[[int], None]] = {
     "capture": capture.rates,
     "memory": scale.memory,
     "create": scale.create_latency,
+    "crowd": scale.crowds,
     "exit": scale.exit_to_event,
     "follow": follow.latency,
     "lines": follow.lines,

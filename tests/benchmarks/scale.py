@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import sys
 import time
@@ -65,6 +66,33 @@ async def measure_create(running: int) -> None:
     print(json.dumps({"p50": statistics.median(times) * 1e3}))
 
 
+async def measure_crowd(count: int) -> None:
+    """Start many, and leave the scope while all run."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # one descriptor each
+    ends: list[float] = []
+    unended = 0
+
+    def note(event: trioshell.Event) -> None:
+        nonlocal unended
+        if isinstance(event, trioshell.Exited):
+            ends.append(time.monotonic())
+            unended += event.info.returncode is None
+
+    start = time.monotonic()
+    async with trioshell.open_shells(launcher=SupervisedLauncher(), observers=[note]) as shells:
+        for _ in range(count):
+            await shells.create(SLEEP)
+        leaving = time.monotonic()
+    figures = {
+        "create": (leaving - start) / count * 1e3,
+        "told": ends[-1] - leaving,
+        "left": time.monotonic() - leaving,
+        "unended": unended + count - len(ends),
+    }
+    print(json.dumps(figures))
+
+
 async def measure_exit() -> None:
     """From the leader's last act to the event: the shell prints the time and ends."""
     times = []
@@ -112,6 +140,17 @@ def create_latency(rounds: int) -> None:
     table("Latency of create", ["running", "p50 ms", "ratio"], rows)
 
 
+def crowds(rounds: int) -> None:
+    """1,000 and 5,000, whose scope is left."""
+    rows = []
+    for count in (1000, 5000):
+        figures = [measure("scale", "crowd", count) for _ in range(min(rounds, 3))]
+        keys = ("create", "told", "left", "unended")
+        rows.append((count, *(median(figures, key) for key in keys)))
+    columns = ["shells", "create, ms each", "all told, s", "scope left, s", "not ended in time"]
+    table("Leaving a scope in which all run", columns, rows)
+
+
 def exit_to_event(rounds: int) -> None:
     """From the end of the leader to the event."""
     figures = [measure("scale", "exit") for _ in range(rounds)]
@@ -125,5 +164,7 @@ if __name__ == "__main__":
             trio.run(measure_memory, int(count))
         case ["create", count]:
             trio.run(measure_create, int(count))
+        case ["crowd", count]:
+            trio.run(measure_crowd, int(count))
         case ["exit"]:
             trio.run(measure_exit)

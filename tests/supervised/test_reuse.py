@@ -1,6 +1,6 @@
 """No signal reaches a process that we did not start, however fast numbers are reused (C10).
 
-In a pid namespace with sixty numbers, each of which is given to somebody else again within a moment.
+In a pid namespace with sixty numbers, each of which is soon given to somebody else.
 """
 
 from __future__ import annotations
@@ -154,7 +154,11 @@ def test_no_signal_reaches_a_stranger(tmp_path: Path) -> None:
     namespace = [unshare, "-Urpf", "--mount-proc", "sh", "-c", INSIDE, "sh"]
     host = [sys.executable, "-c", HOST, BYSTANDERS, str(tmp_path), "1000"]
     done = subprocess.run(
-        [*namespace, *host], cwd=Path(__file__).parents[2], capture_output=True, text=True
+        [*namespace, *host],
+        check=False,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
     )
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip(f"no pid namespace with few numbers to be had here: {done.stderr.strip()}")
