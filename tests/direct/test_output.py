@@ -216,6 +216,8 @@ async def main():
     print("done")
 
 trio.run(main)
+# What else runs in this process, such as a measurement of coverage, may write at its exit.
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 """
 
 
