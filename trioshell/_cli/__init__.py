@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import get_args
+from typing import Final, get_args
 
+from .._exceptions import ShellError
 from ..launchers import Background
 from .directory import add_subcommands
 from .run import run
+from .streams import READER_GONE, complain, drop_unwritten, prepare
+
+_INTERRUPTED: Final = 128 + signal.SIGINT
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,10 +27,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    parser = _parser()
-    arguments = parser.parse_args(argv)
-    status: int = arguments.handler(arguments)
+    prepare()
+    arguments = _parser().parse_args(argv)
+    status = 2
+    # Groups: it may have happened in a task.
+    try:
+        status = arguments.handler(arguments)
+    except* BrokenPipeError:
+        status = READER_GONE
+    except* (ShellError, OSError, ValueError) as group:
+        for error in _single(group):
+            complain(str(error))
+    except* KeyboardInterrupt:
+        status = _INTERRUPTED
+    drop_unwritten()
     return status
+
+
+def _single(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _single(each)
+    else:
+        yield error
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,29 +114,43 @@ def _add_run(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     run_parser.set_defaults(handler=run)
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, not {text!r}") from None
+
+
 def _positive(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be 1 or more, not {text}")
     return value
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"must be 0 or more, not {text}")
     return value
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    value = _number(text)
     if not value > 0:
         raise argparse.ArgumentTypeError(f"must be more than 0 seconds, not {text}")
     return value
 
 
 def _grace(text: str) -> float:
-    value = float(text)
+    value = _number(text)
     if not value >= 0 or math.isnan(value):
         raise argparse.ArgumentTypeError(f"must be 0 seconds or more, not {text}")
     return value

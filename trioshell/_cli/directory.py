@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 from .. import _checks
+from .._ansi import strip_ansi
 from .._durable.directory import open_durable, output_folder, records_folder
 from .._durable.files import read_records
 from .._durable.record_format import Record
@@ -26,8 +27,8 @@ from .._ids import Ids
 from .._records import command_line
 from .._registry import Registry
 from ..launchers._files import FileCapture
-from .report import describe, say
-from .run import complain
+from .report import describe, one_line, output_lines
+from .streams import complain, say
 
 _TAIL: Final = 10
 _TAIL_BYTES: Final = 1 << 20
@@ -64,19 +65,17 @@ def _add(
 
 
 def _explaining(handler: Handler) -> Handler:
-    """Trouble becomes a sentence and the exit status 2; a warning becomes a sentence."""
+    """A warning becomes a sentence."""
 
     @wraps(handler)
     def handle(arguments: argparse.Namespace) -> int:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                status = handler(arguments)
-            except (ShellError, OSError, ValueError) as error:
-                status = complain(str(error), status=2)
-        for warning in caught:
-            complain(str(warning.message))
-        return status
+                return handler(arguments)
+            finally:
+                for warning in caught:
+                    complain(str(warning.message))
 
     return handle
 
@@ -86,7 +85,7 @@ def _list(arguments: argparse.Namespace) -> int:
         if arguments.json:
             say(_as_json(record))
         else:
-            line = command_line(record.info.command).partition("\n")[0]
+            line = one_line(record.info.command)
             started = _date(record.info.started)
             say(f"{record.info.id}  {started}  {_state(record):<8}  {line}")
     return 0
@@ -102,9 +101,9 @@ def _show(arguments: argparse.Namespace) -> int:
         say(_as_json(record))
     else:
         for name, value in _facts(record):
-            say(f"{name:<10} {value}")
+            say(strip_ansi(f"{name:<10} {value}"))
         tail = excerpt(capture, part="tail", lines=lines, limit=_TAIL_BYTES)
-        for line in tail.text.splitlines():
+        for line in output_lines(tail.text):
             say(f"    {line}")
     return 0
 

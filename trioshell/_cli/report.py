@@ -11,8 +11,9 @@ import trio
 from .._ansi import strip_ansi
 from .._events import Created, Deleted, Event, Exited, Subscription
 from .._exceptions import ShellNotFoundError
-from .._records import ShellInfo, Status, command_line
+from .._records import Command, ShellInfo, Status, command_line
 from .._shells import Shells
+from .streams import say
 
 # Lines of output shown for a command that failed, unless --tail says otherwise.
 _TAIL = 10
@@ -56,7 +57,7 @@ class Reporter(abc.ABC):
         if not lines:
             return []
         result = await shells[event.id].result(lines=lines)
-        return strip_ansi(result.output or "").splitlines()
+        return output_lines(result.output or "")
 
 
 def succeeded(info: ShellInfo) -> bool:
@@ -80,9 +81,14 @@ def describe(info: ShellInfo) -> str:
     return ", ".join(notes)
 
 
-def say(line: str) -> None:
-    """Print a line at once; a reader that went away ends the program as usual."""
-    print(line.encode("utf-8", "replace").decode(), flush=True)
+def one_line(command: Command) -> str:
+    """A command for a line of its own, whatever is in it."""
+    return strip_ansi(command_line(command)).replace("\n", " ")
+
+
+def output_lines(text: str) -> list[str]:
+    """The lines of some output, fit to be shown."""
+    return strip_ansi(text).removesuffix("\n").split("\n") if text else []
 
 
 @attrs.define(eq=False)
@@ -105,7 +111,7 @@ class LineReporter(Reporter):
         await trio.lowlevel.checkpoint()
         match event:
             case Created():
-                say(f"{event.id} created  {command_line(event.info.command)}")
+                say(f"{event.id} created  {one_line(event.info.command)}")
             case Exited():
                 say(f"{event.id} {event.info.status:<8} {describe(event.info)}")
                 for line in await self.last_lines(event, shells):
@@ -132,7 +138,7 @@ class PrefixReporter(Reporter):
         match event:
             case Created():
                 self._printed[event.id] = trio.Event()
-                say(f"{short(event.id)} | $ {command_line(event.info.command)}")
+                say(f"{short(event.id)} | $ {one_line(event.info.command)}")
                 assert self._nursery is not None
                 self._nursery.start_soon(self._lines, event.id, shells)
             case Exited():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from functools import partial
@@ -16,6 +17,7 @@ from .._records import Pty
 from .._shell import Shell
 from .._shells import Shells, open_shells
 from .report import JsonReporter, LineReporter, PrefixReporter, Reporter, succeeded
+from .streams import complain
 
 # Shells of earlier runs that stay in a durable directory, as many as `open_shells` retains.
 _EARLIER: Final = 25
@@ -48,19 +50,10 @@ class Outcome:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the commands; returns the exit status."""
-    try:
-        commands = [*arguments.commands, *_listed(arguments.file)]
-        if not commands:
-            raise ValueError("no command was given; for example: trioshell run 'echo hello'")
-        return trio.run(_run, arguments, commands)
-    except (ShellError, OSError, ValueError) as error:
-        return complain(str(error), status=2)
-
-
-def complain(message: str, *, status: int = 1) -> int:
-    """Tell on stderr; returns the exit status."""
-    print(f"trioshell: {message}", file=sys.stderr)
-    return status
+    commands = [*arguments.commands, *_listed(arguments.file)]
+    if not commands:
+        raise ValueError("no command was given; for example: trioshell run 'echo hello'")
+    return trio.run(_run, arguments, commands)
 
 
 def _listed(path: str | None) -> list[str]:
@@ -68,10 +61,12 @@ def _listed(path: str | None) -> list[str]:
     if path is None:
         return []
     if path == "-":
-        lines = sys.stdin.read().splitlines()
+        data = sys.stdin.buffer.read()
     else:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().splitlines()
+        with open(path, "rb") as file:
+            data = file.read()
+    # Not `splitlines`: it divides a command at a form feed or a U+2028, and the parts would run.
+    lines = [os.fsdecode(line.removesuffix(b"\r")) for line in data.split(b"\n")]
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
@@ -142,7 +137,11 @@ async def _kill_all(shells: Shells, *, grace: float | None = None) -> None:
 
 
 async def _stop_on_signal(shells: Shells, working: trio.CancelScope, outcome: Outcome) -> None:
-    with trio.open_signal_receiver(*_STOP) as signals:
+    # What is ignored, by nohup or by a shell that starts a job in the background, stays ignored.
+    heeded = [number for number in _STOP if signal.getsignal(number) is not signal.SIG_IGN]
+    if not heeded:
+        return
+    with trio.open_signal_receiver(*heeded) as signals:
         async for number in signals:
             if outcome.signal is None:
                 outcome.signal = number

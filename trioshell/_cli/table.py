@@ -16,9 +16,9 @@ from rich.text import Text
 from .._ansi import strip_ansi
 from .._events import Created, Event, Exited, Subscription
 from .._exceptions import OutputLostError, ShellNotFoundError
-from .._records import ShellInfo, Status, command_line
+from .._records import ShellInfo, Status
 from .._shells import Shells
-from .report import Reporter, describe, short
+from .report import Reporter, describe, one_line, short
 
 # Seconds between two pictures: smooth for the eye, and nothing for a processor.
 _REFRESH: Final = 0.1
@@ -54,7 +54,7 @@ class _Row:
             status = describe(info).split(",")[0]
         return (
             Text(short(info.id), "dim"),
-            Text(strip_ansi(command_line(info.command)).replace("\n", " ")),
+            Text(one_line(info.command)),
             Text(status, colour),
             Text(f"{elapsed:.1f} s"),
             Text(_bytes(info.size)),
