@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import math
 import os
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ._exceptions import spawn_error
@@ -48,6 +50,45 @@ def count(name: str, value: int, *, least: int) -> int:
     if value < least:
         raise ValueError(f"{name} must be {least} or more, not {value!r}")
     return value
+
+
+def signal_number(value: int) -> int:
+    """A signal that the system has."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"the signal must be a number such as signal.SIGINT, not {value!r}")
+    if not 1 <= value < signal.NSIG:
+        raise ValueError(f"the signal must be between 1 and {signal.NSIG - 1}, not {value!r}")
+    return int(value)
+
+
+def path(name: str, value: Any) -> str:
+    """A path, not empty."""
+    if not isinstance(value, str | bytes | os.PathLike):
+        raise TypeError(f"{name} must be a path, not {value!r}")
+    text = os.fsdecode(kernel_bytes(name, value))
+    if not text:
+        raise ValueError(f"{name} must not be empty")
+    return text
+
+
+def instance(name: str, value: object, kind: type, hint: str) -> None:
+    """An object of one class, or of one derived from it."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {hint}, not {value!r}")
+
+
+def observers(value: Any) -> tuple[Callable[..., object], ...]:
+    """Functions that can be called in a step that must not wait."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"observers must be a sequence of functions, not {value!r}")
+    functions = tuple(value)
+    for function in functions:
+        if not callable(function):
+            raise TypeError(f"an observer must be a function, not {function!r}")
+        if inspect.iscoroutinefunction(function):
+            what = "an observer is called where nothing may wait, so it must not be async"
+            raise TypeError(f"{what}: {function!r}; a task can subscribe")
+    return functions
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> None:

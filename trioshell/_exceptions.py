@@ -1,8 +1,14 @@
+"""What trioshell raises.
+
+An exception is built from the arguments that it keeps, and says its message when it is asked:
+so it can be pickled, as pools of processes do with the exceptions of their workers.
+"""
+
 from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._records import ShellInfo
@@ -20,8 +26,11 @@ class ShellNotFoundError(ShellError, LookupError):
     """
 
     def __init__(self, id: str, message: str | None = None) -> None:
-        super().__init__(message or f"no shell {id!r} is running or retained in this scope")
+        super().__init__(id, message)
         self.id = id
+
+    def __str__(self) -> str:
+        return self.args[1] or f"no shell {self.id!r} is running or retained in this scope"
 
 
 class ShellRemovedError(ShellNotFoundError):
@@ -32,8 +41,12 @@ class ShellRemovedError(ShellNotFoundError):
     """
 
     def __init__(self, info: ShellInfo) -> None:
-        super().__init__(info.id, f"shell {info.id!r} is deleted; it had ended as {info.status}")
+        super().__init__(info.id)
+        self.args = (info,)
         self.info = info
+
+    def __str__(self) -> str:
+        return f"shell {self.id!r} is deleted; it had ended as {self.info.status}"
 
 
 class OutputLostError(ShellError):
@@ -56,6 +69,9 @@ class DirectoryInUseError(ShellError, OSError):
         super().__init__(errno.EBUSY, what, folder)
         self.pid = pid
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.filename, self.pid)
+
     def __str__(self) -> str:
         return str(self.strerror)
 
@@ -69,12 +85,15 @@ class SubscriptionLaggedError(ShellError):
     """
 
     def __init__(self, seq: int, missed: int) -> None:
-        super().__init__(
-            f"the subscriber fell behind and missed {missed} events after seq {seq}; "
-            f"subscribe(since={seq}) resumes there while the log still has them"
-        )
+        super().__init__(seq, missed)
         self.seq = seq
         self.missed = missed
+
+    def __str__(self) -> str:
+        return (
+            f"the subscriber fell behind and missed {self.missed} events after seq {self.seq}; "
+            f"subscribe(since={self.seq}) resumes there while the log still has them"
+        )
 
 
 class SpawnError(ShellError, OSError):

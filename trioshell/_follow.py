@@ -14,6 +14,7 @@ from typing import Final, final
 import attrs
 import trio
 
+from . import _checks
 from .launchers import Capture
 
 _CHUNK: Final = 1 << 20
@@ -27,7 +28,8 @@ MAX_LINE: Final = 64 * 1024
 class Follower(trio.abc.ReceiveStream):
     """The bytes of a shell from a cursor on, live, until its output is final.
 
-    Made by `Shell.follow`.
+    Made by `Shell.follow`. It reads on to the end when the shell is deleted meanwhile, also with
+    its scope.
 
     Attributes:
         cursor: Offset of the next byte to be given.
@@ -39,7 +41,16 @@ class Follower(trio.abc.ReceiveStream):
     _wait_output: Callable[[int], Awaitable[None]]
     cursor: int
     gap: int = 0
+    _holding: bool = False
     _closed: bool = False
+    _ended: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self._capture.hold()
+        self._holding = True
+
+    def __del__(self) -> None:
+        self._let_go()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Wait for output and return some of it; ``b""`` once the output is final.
@@ -53,18 +64,21 @@ class Follower(trio.abc.ReceiveStream):
 
         Cancellation: no byte is lost.
         """
-        limit = _CHUNK if max_bytes is None else max_bytes
-        if limit < 1:
-            raise ValueError(f"max_bytes must be 1 or more, not {max_bytes!r}")
+        limit = _CHUNK if max_bytes is None else _checks.count("max_bytes", max_bytes, least=1)
         await trio.lowlevel.checkpoint()
         while True:
             if self._closed:
                 raise trio.ClosedResourceError("this follower was closed")
+            if self._ended:
+                return b""
             # Asked before reading: what is final now was written before.
             final = self._final()
-            data = self._read(limit)
-            if data or final:
+            if data := self._read(limit):
                 return data
+            if final:
+                self._ended = True
+                self._let_go()
+                return b""
             await self._wait_output(self.cursor)
 
     def _read(self, limit: int) -> bytes:
@@ -77,7 +91,13 @@ class Follower(trio.abc.ReceiveStream):
     async def aclose(self) -> None:
         """Stop following."""
         self._closed = True
+        self._let_go()
         await trio.lowlevel.checkpoint()
+
+    def _let_go(self) -> None:
+        if self._holding:
+            self._holding = False
+            self._capture.let_go()
 
 
 @final

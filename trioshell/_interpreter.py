@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from ._checks import absolute, may_execute
+from ._checks import path as checked_path
 from ._exceptions import spawn_error
 
 # Shells that understand POSIX syntax, which is what commands are written in.
@@ -60,7 +61,7 @@ def choose(shell: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> 
         SpawnError: The shell asked for does not exist or cannot be executed.
     """
     if shell is not None:
-        return Interpreter(_named(os.fspath(shell), environ))
+        return Interpreter(_named(checked_path("shell", shell), environ))
     inherited = environ.get("SHELL", "")
     if os.path.isabs(inherited) and os.path.basename(inherited) in _POSIX and _runs(inherited):
         return Interpreter(inherited)
@@ -68,8 +69,6 @@ def choose(shell: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> 
 
 
 def _named(shell: str, environ: Mapping[str, str]) -> str:
-    if not shell or "\0" in shell:
-        raise ValueError(f"shell must be the path or the name of a program, not {shell!r}")
     path = absolute("shell", shell) if os.path.dirname(shell) else _find(shell, environ)
     what = f"the shell {shell!r} cannot be run: give the path or name of an installed shell"
     if path is None or not os.path.exists(path):

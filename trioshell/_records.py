@@ -156,6 +156,12 @@ class ShellInfo:
     cut: bool = False
     reason: str | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # For pickles and copies, which know no read-only mapping: made anew, it gets one again.
+        names = (field.name for field in attrs.fields(ShellInfo))
+        fields = {name: getattr(self, name) for name in names}
+        return _made_anew, (fields | {"metadata": dict(self.metadata)},)
+
     @property
     def signal(self) -> int | None:
         """The signal number that ended the leader, or None."""
@@ -194,6 +200,10 @@ class ShellInfo:
             "cut": self.cut,
             "reason": self.reason,
         }
+
+
+def _made_anew(fields: dict[str, Any]) -> ShellInfo:
+    return ShellInfo(**fields)
 
 
 @final

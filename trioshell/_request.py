@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
@@ -174,13 +175,22 @@ def _directory(cwd: str | os.PathLike[str] | None, *, real: bool) -> str | None:
             return os.getcwd()
         except FileNotFoundError:  # the host stands in a deleted directory: it is inherited
             return None
-    path = os.fsdecode(_checks.kernel_bytes("cwd", cwd))
-    if real and not os.path.isdir(path):
-        number = errno.ENOTDIR if os.path.exists(path) else errno.ENOENT
+    path = _checks.path("cwd", cwd)
+    number = _no_directory(path) if real else None
+    if number is not None:
         raise spawn_error(number, f"cwd is not a directory that exists: {path!r}", path)
     if real and not _checks.may_execute(path):
         raise spawn_error(errno.EACCES, f"cwd cannot be entered: {path!r}", path)
     return _checks.absolute("cwd", path)
+
+
+def _no_directory(path: str) -> int | None:
+    """Why it cannot be the directory of a command, as an errno."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        return error.errno
+    return None if stat.S_ISDIR(mode) else errno.ENOTDIR
 
 
 def _check_sizes(argv: Sequence[bytes], environ: Mapping[bytes, bytes]) -> None:
@@ -214,5 +224,7 @@ def _program(name: bytes, directory: str | None, environ: Mapping[bytes, bytes])
     if found is not None or os.path.isdir(os.path.join(here, folders[0], name)):
         what = f"the program {shown!r} is not an executable file"
         raise spawn_error(errno.EACCES, what, os.fsdecode(found or name))
-    where = "" if b"/" in name else " on PATH"
-    raise spawn_error(errno.ENOENT, f"the program {shown!r} was not found{where}", shown)
+    if b"/" in name:
+        number = _no_directory(os.fsdecode(os.path.join(here, name))) or errno.ENOENT
+        raise spawn_error(number, f"the program {shown!r} was not found", shown)
+    raise spawn_error(errno.ENOENT, f"the program {shown!r} was not found on PATH", shown)

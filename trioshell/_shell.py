@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
 from typing import final, get_args
 
 import attrs
@@ -19,12 +21,13 @@ from .launchers import Capture
 
 
 @final
-@attrs.define(eq=False, repr=False)
+@attrs.frozen(repr=False)
 class Shell:
     """One command under the library's care.
 
     Made by `Shells.create` and looked up with `Shells.get`; not made by hand. A handle stays
-    usable for what is known after the shell was deleted: `info`, `result`.
+    usable for what is known after the shell was deleted: `info`, `result`. All handles of one
+    shell are equal.
     """
 
     _entry: Entry
@@ -103,21 +106,23 @@ class Shell:
 
         Returns:
             The final info and the output as text, in whole lines where that is possible; output
-            None when the shell was removed or its capture file is lost. Never raises for that.
+            None when the shell was removed while it ran, or deleted before this was called, or
+            its capture file is lost. Never raises for that.
 
         Cancellation: gives up waiting; the shell goes on.
         """
         _checks.count("lines", lines, least=0)
         _checks.count("limit", limit, least=0)
         _checks.choice("part", part, get_args(Part))
-        await self._entry.end.wait()
-        if self._entry.life.deleted or self._entry.capture is None:
-            return Result(self._entry.info, None, self._entry.info.size)
-        try:
-            taken = excerpt(self._entry.capture, part=part, lines=lines, limit=limit)
-        except OutputLostError:
-            return Result(self._entry.info, None, self._entry.info.size)
-        return Result(self._entry.info, taken.text, taken.missing)
+        entry = self._entry
+        # Whoever waits for the output has it, also when the shell is evicted at its end (C8).
+        with _held(None if entry.life.deleted else entry.capture) as capture:
+            await entry.end.wait()
+            if capture is not None and not entry.removed:
+                with contextlib.suppress(OutputLostError):
+                    taken = excerpt(capture, part=part, lines=lines, limit=limit)
+                    return Result(entry.info, taken.text, taken.missing)
+        return Result(entry.info, None, entry.info.size)
 
     async def output(self, cursor: int = 0, limit: int = 65536) -> Page:
         """Read output, while the shell runs and after.
@@ -227,8 +232,12 @@ class Shell:
         self._entry.set_timeout(_checks.timeout(seconds))
 
     def send_signal(self, sig: int) -> None:
-        """Send a signal to the leader's process group. No effect once the leader has ended."""
-        number = _checks.count("the signal", int(sig), least=1)
+        """Send a signal to the leader's process group. No effect once the leader has ended.
+
+        Raises:
+            TypeError, ValueError: There is no such signal.
+        """
+        number = _checks.signal_number(sig)
         if self._entry.process is not None and self._entry.life.live:
             self._entry.process.send_signal(number)
 
@@ -262,6 +271,18 @@ class Shell:
             await self._entry.end.wait()
         else:
             await process.wait_output(size)
+
+
+@contextlib.contextmanager
+def _held(capture: Capture | None) -> Generator[Capture | None]:
+    if capture is None:
+        yield None
+        return
+    capture.hold()
+    try:
+        yield capture
+    finally:
+        capture.let_go()
 
 
 def current_info(entry: Entry) -> ShellInfo:

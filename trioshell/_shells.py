@@ -343,6 +343,13 @@ async def open_shells(
         _checks.count("retain_bytes", retain_bytes, least=0)
     _checks.choice("background", background, BACKGROUNDS)
     seconds = _checks.grace(grace)
+    watchers = _checks.observers(observers)
+    if limiter is not None:
+        hint = "a trio.CapacityLimiter, such as trio.CapacityLimiter(10)"
+        _checks.instance("limiter", limiter, trio.CapacityLimiter, hint)
+    if launcher is not None:
+        hint = "a launcher object, such as trioshell.launchers.DirectLauncher()"
+        _checks.instance("launcher", launcher, Launcher, hint)
     interpreter = _interpreter.choose(shell, os.environ)
     async with launcher or best_launcher() as entered:
         if output_limit is not None:
@@ -358,7 +365,7 @@ async def open_shells(
             output_limit=output_limit,
         )
         # Last among the observers: said is what all of them have heard.
-        log = Log((*observers, home.ledger.tell))
+        log = Log((*watchers, home.ledger.tell))
         registry = Registry(retain, log, home.ledger, retain_bytes)
         ids = Ids()
         failure: BaseException | None = None

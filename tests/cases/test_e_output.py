@@ -15,10 +15,19 @@ from typing import Any
 import pytest
 import trio
 
-from trioshell import OutputLostError, Pty, Shell, SpawnError, Status
+from trioshell import (
+    Follower,
+    LineReader,
+    OutputLostError,
+    Pty,
+    Result,
+    Shell,
+    SpawnError,
+    Status,
+)
 
 from .hosts import run_host
-from .support import GRACE, Case, needs, read_all, rounds, until, until_output
+from .support import GRACE, Case, descriptors, needs, read_all, rounds, until, until_output
 
 PIECES = r"printf '\342'; sleep 0.2; printf '\211'; sleep 0.2; printf '\244\n'"
 
@@ -557,3 +566,88 @@ async def test_neighbour_no_border_eats_a_byte(case: Case) -> None:
             info, written = await case.run(command)
             assert (info.returncode, info.size) == (0, size)
             assert written == b"x" * (size - 1) + b"E"
+
+
+@pytest.mark.parametrize("how", ["evicted", "removed", "closed"])
+async def test_neighbour_who_reads_on_gets_the_rest_of_a_deleted_shell(
+    case: Case, how: str
+) -> None:
+    """An open follower has every byte and then the end, whatever becomes of the shell (C13).
+
+    That is also a log task that outlives the scope. Nothing of it is left when it has the end.
+    """
+    before = descriptors()
+    got: dict[str, object] = {}
+
+    async def follow(stream: Follower) -> None:
+        got["follow"] = b"".join([data async for data in stream])
+        assert await stream.receive_some() == b""
+
+    async def read(lines: LineReader) -> None:
+        got["lines"] = [line async for line in lines]
+
+    async with trio.open_nursery() as nursery:
+        async with case.open(retain=0) as shells:
+            command = "trap 'echo bye; exit 0' TERM; echo up; read x; seq 3"
+            shell = await case.start(command, stdin=subprocess.PIPE)
+            nursery.start_soon(follow, shell.follow())
+            nursery.start_soon(read, shell.lines())
+            await until_output(shell, b"up\n")
+            if how == "evicted":
+                assert shell.stdin is not None
+                await shell.stdin.send_all(b"\n")
+                await shell.wait()
+                assert shell.id not in shells
+            elif how == "removed":
+                await shell.remove()
+            file = shell.info.file
+        assert file is not None
+        assert not os.path.lexists(file)
+    end = "1\n2\n3\n" if how == "evicted" else "bye\n"
+    assert got == {"follow": f"up\n{end}".encode(), "lines": ["up", *end.split()]}
+    assert descriptors() == before
+
+
+async def test_neighbour_an_eviction_takes_no_output_from_who_waits_for_it(case: Case) -> None:
+    """`result` that was waiting has the output, as `wait` has the end (C8)."""
+    results: list[Result] = []
+
+    async def wait(shell: Shell) -> None:
+        results.append(await shell.result())
+
+    async with case.open(retain=0), trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(wait, await case.start("sleep 0.1; echo out; exit 3"))
+    assert [(result.output, result.info.returncode) for result in results] == [("out\n", 3)] * 5
+
+
+async def test_neighbour_any_number_is_a_cursor_or_a_limit(case: Case) -> None:
+    """All there is, from anywhere: no number is too large, and none costs memory (C13)."""
+    async with case.open():
+        shell = await case.start("echo out")
+        await shell.wait()
+        for huge in (sys.maxsize, 10**30):
+            assert (await shell.output(0, huge)).data == b"out\n"
+            assert (await shell.output(huge)).cursor == 4
+            assert (await shell.result(lines=huge, limit=huge)).output == "out\n"
+            async with shell.follow(huge) as stream:
+                assert await stream.receive_some() == b""
+            async with shell.follow() as stream:
+                assert await stream.receive_some(huge) == b"out\n"
+
+
+async def test_neighbour_a_host_without_descriptors_is_not_told_that_output_is_gone(
+    case: Case,
+) -> None:
+    """Nobody deleted the file: it cannot be opened just now, and the error says why."""
+    async with case.open():
+        shell = await case.start("echo out")
+        await shell.wait()
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+        try:
+            with pytest.raises(OutputLostError, match="no descriptor is left of 0"):
+                await shell.output()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert (await shell.output()).data == b"out\n"

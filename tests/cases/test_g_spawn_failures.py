@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -492,3 +493,19 @@ def _descriptors_left(spare: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         for fd in taken:
             os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("path", "number"),
+    [("loop", errno.ELOOP), ("file/below", errno.ENOTDIR), ("x" * 300, errno.ENAMETOOLONG)],
+)
+async def test_the_reason_is_that_of_the_kernel(case: Case, path: str, number: int) -> None:
+    """What is there and cannot be reached does not "not exist" (C14)."""
+    (case.path / "loop").symlink_to("loop")
+    (case.path / "file").touch()
+    bad = case.path / path
+    async with case.open():
+        for refused in (partial(case.start, "true", cwd=bad), partial(case.start, [bad])):
+            with pytest.raises(SpawnError, match=os.strerror(number)) as error:
+                await refused()
+            assert (error.value.errno, error.value.filename) == (number, str(bad))

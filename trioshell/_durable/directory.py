@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from .._checks import absolute
+from .._checks import path as checked_path
 from .._directory import Directory
 from .._exceptions import DirectoryInUseError
 from .._lock import Lock
@@ -59,7 +60,7 @@ def open_durable(path: str | os.PathLike[str]) -> DurableDirectory:
         DirectoryInUseError: Another scope has it.
         OSError: It cannot be used.
     """
-    folder = absolute("directory", os.fsdecode(path))
+    folder = absolute("directory", checked_path("directory", path))
     with contextlib.ExitStack() as undo:
         lock = _lock(folder)
         undo.callback(lock.release)

@@ -35,6 +35,8 @@ class FileCapture(Capture):
     _rescue: Callable[[], int | None] | None = None
     _kept: int | None = None
     _last_size: int = 0
+    _holders: int = 0
+    _removed: bool = False
 
     @classmethod
     def create(cls, path: str, *, sparse: bool) -> tuple[Self, int]:
@@ -106,7 +108,9 @@ class FileCapture(Capture):
 
     def read(self, start: int, limit: int) -> bytes:
         with self._open() as fd:
-            data = _pread(fd, start, limit, self.path)
+            # No more than there is: to read allocates what is asked for, and it may be anything.
+            there = os.fstat(fd).st_size - start
+            data = _pread(fd, start, min(limit, there), self.path) if there > 0 else b""
             if not self._sparse:
                 return data
             # After the read, not before it: dropped output only grows, so what is no hole now
@@ -128,8 +132,21 @@ class FileCapture(Capture):
 
     def remove(self) -> None:
         self._rescue = None
-        self.close()
+        self._removed = True
+        if not self._holders:
+            self.close()
+        elif self._kept is None:
+            with contextlib.suppress(OutputLostError):
+                self._kept = self._open_path()
         remove(self.path)
+
+    def hold(self) -> None:
+        self._holders += 1
+
+    def let_go(self) -> None:
+        self._holders -= 1
+        if self._removed and not self._holders:
+            self.close()
 
     @contextlib.contextmanager
     def _open(self) -> Generator[int]:
@@ -157,7 +174,10 @@ class FileCapture(Capture):
     def _open_path(self) -> int | None:
         try:
             fd = os.open(self.path, _READ)
-        except OSError:
+        except OSError as error:
+            if why := shortage(error.errno or 0):
+                what = f"the capture file {self.path!r} cannot be opened at the moment: {why}"
+                raise OutputLostError(what) from error
             return None
         return self._ours(fd)
 

@@ -126,6 +126,12 @@ class Capture(abc.ABC):
     def remove(self) -> None:
         """Delete what is stored. Called once, when the shell is deleted."""
 
+    def hold(self) -> None:  # noqa: B027 - without it, who reads on is told that the output is lost
+        """Somebody reads on: what is stored stays readable after `remove`, until `let_go`."""
+
+    def let_go(self) -> None:  # noqa: B027
+        """One who held it has read enough."""
+
     def close(self) -> None:  # noqa: B027 - most hold nothing
         """Free what is held; what is stored stays. Called when a durable scope is over."""
 

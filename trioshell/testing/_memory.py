@@ -30,6 +30,7 @@ class MemoryCapture(Capture):
     error: str | None = None
     removed: bool = False
     _data: bytearray = attrs.field(factory=bytearray)
+    _holders: int = 0
 
     def write(self, data: bytes) -> None:
         """Add what the command has written."""
@@ -43,7 +44,7 @@ class MemoryCapture(Capture):
         return len(self._data)
 
     def read(self, start: int, limit: int) -> bytes:
-        if self.removed:
+        if self.removed and not self._holders:
             raise OutputLostError("the output was removed")
         first, last = self._dropped()
         if first <= start < last:
@@ -57,6 +58,12 @@ class MemoryCapture(Capture):
 
     def remove(self) -> None:
         self.removed = True
+
+    def hold(self) -> None:
+        self._holders += 1
+
+    def let_go(self) -> None:
+        self._holders -= 1
 
     def _dropped(self) -> tuple[int, int]:
         """The range that the limit has dropped; an empty one at the end if it has not."""
