@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from functools import partial
@@ -56,6 +57,15 @@ async def test_scope_names_what_it_cannot_use(
         async with open_shells(**given):
             pytest.fail("it was opened")
     assert os.listdir(tmp_path) == []
+
+
+def test_scope_says_that_it_needs_trio() -> None:
+    async def main() -> None:
+        async with open_shells():
+            pytest.fail("it was opened")
+
+    with pytest.raises(RuntimeError, match=r"use trio\.run"):
+        asyncio.run(main())
 
 
 async def test_shell_may_be_given_as_bytes() -> None:

@@ -74,7 +74,8 @@ def open_private() -> PrivateDirectory:
         _delete_stale(tempfile.gettempdir())
     # Another scope may take it for stale, in the moment before it is locked: once more, then.
     while True:
-        path = tempfile.mkdtemp(prefix=_PREFIX)
+        # TMPDIR may be ".": helpers have a current directory of their own.
+        path = os.path.abspath(tempfile.mkdtemp(prefix=_PREFIX))
         try:
             lock = Lock.take(path)
         except FileNotFoundError:

@@ -334,10 +334,15 @@ async def open_shells(
 
     Raises:
         TypeError, ValueError: An argument makes no sense.
+        RuntimeError: This is not a task of trio.
         SpawnError: The interpreter does not exist or cannot be executed.
         DirectoryInUseError: Another scope has the directory.
         OSError: The directory cannot be used.
     """
+    if not trio.lowlevel.in_trio_task():
+        raise RuntimeError(
+            "trioshell works under trio: use trio.run, or anyio.run with backend='trio'"
+        )
     _checks.count("retain", retain, least=0)
     if retain_bytes is not None:
         _checks.count("retain_bytes", retain_bytes, least=0)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
+from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
 
 from trioshell import Exited, Shell, ShellInfo, Status
 
-from .support import Case, descriptors, read_all, rounds, until, until_output
+from .hosts import run_host
+from .support import Case, descriptors, make_launcher, read_all, rounds, until, until_output
 
 
 def reference(case: Case, command: str) -> tuple[int, bytes]:
@@ -354,3 +358,31 @@ def _state(pid: int) -> str:
 
 
 _EXIT_CALL = {"x86_64": 60, "aarch64": 93}
+
+
+async def test_neighbour_a_host_without_proc_still_tells_the_end(tmp_path: Path) -> None:
+    """In a bare container nothing lists processes. The end comes from the kernel all the same."""
+    case = Case(partial(make_launcher, "direct"), tmp_path)
+    program = """
+    async def main():
+        async with trioshell.open_shells(grace=0.2) as shells:
+            told = [shells.guarantees.launcher]
+            for command in ("echo out; exit 3", "kill -9 $$", "sleep 0.1 & exit 5"):
+                info = await (await shells.create(command)).wait()
+                told.append([info.status, info.returncode, info.reason])
+            info = await (await shells.create("sleep 300")).kill()
+            answer([*told, [info.status, info.returncode, info.reason], shells.guarantees.launcher])
+
+    trio.run(main)
+    """
+    bare = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "-"]
+    if shutil.which("unshare") is None or subprocess.run([*bare, "true"], check=False).returncode:
+        pytest.skip("it takes a mount namespace of one's own")
+    assert await run_host(case, program, through=bare) == [
+        "supervised",  # until it is found out, at the first command
+        ["exited", 3, None],
+        ["exited", -9, None],
+        ["exited", 5, None],
+        ["killed", -15, None],
+        "direct",
+    ]

@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -651,3 +652,18 @@ async def test_neighbour_a_host_without_descriptors_is_not_told_that_output_is_g
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         assert (await shell.output()).data == b"out\n"
+
+
+async def test_neighbour_a_relative_temporary_directory(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TMPDIR may be ``.``, which is another place for a helper, and after a change of directory."""
+    monkeypatch.chdir(case.path)
+    monkeypatch.setattr(tempfile, "tempdir", ".")
+    async with case.open():
+        os.chdir("/")
+        info, output = await case.run("echo out; exit 3")
+        assert (info.returncode, output) == (3, b"out\n")
+        assert info.file is not None
+        assert Path(info.file).is_relative_to(case.path)
+    assert os.listdir(case.path) == []

@@ -65,7 +65,7 @@ class Order:
         Raises:
             OSError: Something cannot be opened. Nothing is left open.
         """
-        path = spec.capture or os.path.join(tempfile.gettempdir(), f"{spec.id}.out")
+        path = spec.capture or os.path.abspath(f"{tempfile.gettempdir()}/{spec.id}.out")
         order = cls(path, _without_mark(spec.env))
         try:
             order._open(spec)

@@ -16,10 +16,10 @@ def holders(fd: int) -> tuple[Leftover, ...]:
     """
     if sys.platform != "linux":
         return ()
-    pipe = os.readlink(f"/proc/self/fd/{fd}")
     try:
+        pipe = os.readlink(f"/proc/self/fd/{fd}")
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:  # no descriptor is left to look with
+    except OSError:  # no descriptor is left to look with, or no /proc to look at
         return ()
     return tuple(Leftover(pid, _name(pid)) for pid in pids if _writes(pid, pipe))
 
