@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,11 @@ def test_copied_metadata_are_read_only_and_its_own() -> None:
 def test_info_is_json() -> None:
     told = json.loads(json.dumps(INFO.as_dict()))
     assert (told["status"], told["signal"], told["metadata"]) == ("exited", 9, INFO.metadata)
+    odd = attrs.evolve(INFO, metadata={"x": [math.nan, -math.inf, {1}, b"\xff"], 2: None})
+    assert json.loads(json.dumps(odd.as_dict(), allow_nan=False))["metadata"] == {
+        "x": ["nan", "-inf", [1], "\udcff"],
+        "2": None,
+    }
 
 
 async def test_handles_of_one_shell_are_equal() -> None:

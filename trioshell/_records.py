@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -237,6 +238,8 @@ def command_as_json(command: Command) -> str | list[str]:
 
 def _json_safe(value: Any) -> Any:
     match value:
+        case float() if not math.isfinite(value):
+            return str(value)  # Python would write NaN, which is no JSON
         case None | bool() | int() | float() | str():
             return value
         case Mapping():
