@@ -7,8 +7,8 @@ message out and two in, one descriptor while it runs, and no thread.
 Two properties of the host do not matter to it, because the commands are not the host's children:
 whether SIGCHLD is ignored, and whether other code waits for any child.
 
-Umask, resource limits, priority and user of the commands are those that the host has when the
-first command of a scope is started.
+Umask, resource limits, priority and user of the commands, and of the files that their output is
+kept in, are those that the host has when the first command of a scope is started.
 """
 
 from __future__ import annotations
