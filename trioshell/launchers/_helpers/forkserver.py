@@ -62,7 +62,6 @@ class ForkServer:
         while not (self._closing and not self._serials and self._orphans.ended):
             for fd, _ in self._poll.poll(self._timeout()):
                 self._handle(fd)
-            self._reap()
             self._orphans.end(frozenset(self._serials))
             self._answer()
             if time.monotonic() > self._farewell:
@@ -82,6 +81,7 @@ class ForkServer:
     def _handle(self, fd: int) -> None:
         if fd == self._waker.fd:
             self._waker.clear()
+            self._reap()
         elif fd == self._host:
             self._close()
         else:
@@ -155,6 +155,7 @@ class ForkServer:
             _tell(sock, messages.CLEARED, question.number, self._orphans.refused())
 
     def _reap(self) -> None:
+        """After a SIGCHLD only: to find that none is dead, the kernel looks at each."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
