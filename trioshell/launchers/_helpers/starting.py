@@ -30,7 +30,7 @@ class StartError(Exception):
 def start(
     command: Command, fds: list[int], env: ctypes.Array[ctypes.c_char_p], null: int
 ) -> tuple[int, int, int]:
-    """Start a command. Leaves us in its working directory.
+    """Start a command.
 
     Args:
         command: What to run.
@@ -46,10 +46,12 @@ def start(
     """
     given = fds[0] if command.stdin or command.terminal else null
     _enter(command.cwd, fds)
-    if command.terminal:
-        source = os.dup(given)
-        return _spawn(command, env, source, null, null), source, -1
-    return _spawn_with_pipe(command, env, given)
+    try:
+        if command.terminal:
+            return _spawn_on_terminal(command, env, given, null)
+        return _spawn_with_pipe(command, env, given)
+    finally:
+        os.chdir("/")  # a supervisor keeps no file system busy
 
 
 def _enter(path: bytes | None, fds: list[int]) -> None:
@@ -60,6 +62,16 @@ def _enter(path: bytes | None, fds: list[int]) -> None:
             os.chdir(path)
     except OSError as error:
         raise StartError(error.errno or 0, "directory") from error
+
+
+def _spawn_on_terminal(
+    command: Command, env: ctypes.Array[ctypes.c_char_p], master: int, null: int
+) -> tuple[int, int, int]:
+    try:
+        source = os.dup(master)
+    except OSError as error:
+        raise StartError(error.errno or 0, "supervisor") from error
+    return _spawn(command, env, source, null, null), source, -1
 
 
 def _spawn_with_pipe(

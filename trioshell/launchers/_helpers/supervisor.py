@@ -162,7 +162,6 @@ class Supervisor:
             self._refuse(message.number, error)
         for fd in message.fds:
             os.close(fd)
-        os.chdir("/")  # whoever is idle keeps no file system busy
 
     def _refuse(self, number: int, error: StartError) -> None:
         try:
