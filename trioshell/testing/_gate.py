@@ -2,14 +2,15 @@
 
 ``Task.coro`` is a documented attribute, and an instrument is told of a new task before trio first
 touches it. There the gate puts an object in the coroutine's place that, when trio resumes the
-task, answers with "blocked" and queues up. Once every runnable task has queued up, the chooser
-picks one; it is rescheduled and takes one real step. So the order is the chooser's alone: trio's
-shuffle, the order of its sets and the hash seed only change who queues up first, and the queue is
-sorted. Cancellation stays trio's own: a queued task cannot be aborted, just as a task that trio
-has rescheduled is not cancelled before it blocks again.
+task, queues up. Once every runnable task has queued up, the chooser picks one. If that is the one
+that trio has just resumed, it takes its step there and then; the others answer trio with "blocked"
+and are rescheduled when they are picked. So the order is the chooser's alone: trio's shuffle, the
+order of its sets and the hash seed only change who queues up first, and the queue is sorted.
+Cancellation stays trio's own: a queued task cannot be aborted, just as a task that trio has
+rescheduled is not cancelled before it blocks again.
 
-trio itself sees two steps for each real one. So do other instruments, and `assert_checkpoints`
-takes a schedule point alone for a whole checkpoint.
+trio itself sees two steps for many a real one. So do other instruments, and `assert_checkpoints`
+may take a schedule point alone for a whole checkpoint.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         if self.controlled and task.name not in _TRIOS_OWN:
-            gated = self._living[task] = Gated(task, self.arrived)
+            gated = self._living[task] = Gated(task, self._arrive)
             self._newcomers.append(gated)
             task.coro = cast("CoroutineType[Any, outcome.Outcome[object], Any]", gated)
 
@@ -95,16 +96,34 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     def after_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002
         self._pending -= 1
         self._polls = 0
-        if not self._pending:
-            if self.arrived:
-                self._admit()
-            if self.last is not None and not self.last.queued:
-                self.last = None
-            if self.waiting:
-                self._decide()
+        if not self._pending and not self._jumping and (chosen := self._settle()):
+            trio.lowlevel.reschedule(chosen.task)
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         self._living.pop(task, None)
+
+    def _arrive(self, gated: Gated) -> bool:
+        """Queue up a task that trio has resumed; return whether it may take its step at once.
+
+        The last one to come need not go back to trio to be told that it is its turn.
+        """
+        self.arrived.append(gated)
+        if self._pending > 1:
+            return False
+        self._pending = 0
+        chosen = self._settle()
+        if chosen is not None and chosen is not gated:
+            trio.lowlevel.reschedule(chosen.task)
+        self._pending += 1  # taken off when trio says that the step it gave is over
+        return chosen is gated
+
+    def _settle(self) -> Gated | None:
+        """Every runnable task has queued up: return the one to take the next step, if any."""
+        if self.arrived:
+            self._admit()
+        if self.last is not None and not self.last.queued:
+            self.last = None
+        return self._decide() if self.waiting else None
 
     # As the clock.
 
@@ -122,7 +141,8 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
             self._jumping = False
             self._jump(deadline, early=True)
         elif self.waiting:  # nobody was woken by the last jump
-            self._decide()
+            if chosen := self._decide():
+                trio.lowlevel.reschedule(chosen.task)
         else:
             return self._idle(deadline)
         return 0
@@ -157,12 +177,12 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
             self.record.names.append(gated.task.name)
         self._newcomers.clear()
 
-    def _decide(self) -> None:
-        """Grant one step, or let time jump."""
+    def _decide(self) -> Gated | None:
+        """Return who is granted a step; None to let time jump, or others queue up first."""
         if self._watched():
-            return
+            return None
         if self.virtual and len(self.record.steps) >= self._limit and self._is_endless():
-            return
+            return None
         if not self._left:
             self._batch, self._left, self._fresh = self._batch + 1, len(self.waiting), True
         ready: Sequence[Gated] = self.waiting
@@ -177,6 +197,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
             self._jumping = True
         else:
             self._grant(chosen)
+        return chosen
 
     def _watched(self) -> bool:
         """Tell the watcher, and return whether it made tasks runnable: they queue up first."""
@@ -202,7 +223,6 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
             self.record.legal = False
         self._fresh = False
         self.record.steps.append(gated.number)
-        trio.lowlevel.reschedule(gated.task)
 
     # Idle: nothing is ready.
 

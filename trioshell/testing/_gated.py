@@ -34,10 +34,10 @@ class Gated:
     it, `trio.lowlevel.Task.iter_await_frames` and debuggers see what they always see.
     """
 
-    __slots__ = ("_arrived", "_coro", "_held", "batch", "message", "number", "task")
+    __slots__ = ("_arrive", "_coro", "_held", "batch", "message", "number", "task")
 
-    def __init__(self, task: trio.lowlevel.Task, arrived: list[Gated]) -> None:
-        self._arrived = arrived  # where it queues up
+    def __init__(self, task: trio.lowlevel.Task, arrive: Callable[[Gated], bool]) -> None:
+        self._arrive = arrive  # queues it up, and says whether its turn has come at once
         self._coro: Any = task.coro
         self._held = _EMPTY
         self.task: trio.lowlevel.Task = task
@@ -49,8 +49,8 @@ class Gated:
         __tracebackhide__ = True
         if self._held is _EMPTY:
             self._held = value
-            self._arrived.append(self)
-            return _PARK
+            if not self._arrive(self):
+                return _PARK
         value, self._held = self._held, _EMPTY
         self.message = self._coro.send(value)
         return self.message
