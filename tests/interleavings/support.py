@@ -24,14 +24,22 @@ class Mirror(trio.abc.Instrument):
     log: EventLog
     steps: int = 0
     differences: list[str] = attrs.field(factory=list)
+    _seen: object = None
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         self.steps += 1
+        # Counting is cheaper than comparing, and whatever comes or goes changes a count.
+        seen = self.shells.statistics(), len(self.log)
+        if seen != self._seen:
+            self._seen = seen
+            self._compare(task.name)
+
+    def _compare(self, who: str) -> None:
         running = [info.id for info in self.shells.list()]
         retained = {shell.id for shell in self.shells} - set(running)
         told = list(self.log.running()), set(self.log.retained())
         if told != (running, retained):
-            self.differences.append(f"after a step of {task.name}: {told}, not {running, retained}")
+            self.differences.append(f"after a step of {who}: {told}, not {running, retained}")
 
 
 async def checked(program: Program) -> Performance:

@@ -1,17 +1,20 @@
 """How scripts and programs are drawn. Imported only where Hypothesis is used.
 
-Everything is drawn before a run, never inside. Moments are few and round, so that things meet:
-what ends a shell at the very moment of its time limit finds more than any random number. A draw
-costs more than a step of a run, so values are made beforehand and drawn whole, the plain ones
-first, to which failures shrink, and often.
+Everything is drawn before a run, never inside, and in one piece: some bytes, each of which chooses
+from a table at a fixed place. That is not only much cheaper than a draw for each choice. Where a
+strategy is drawn from more than once in an example, Hypothesis goes on with variations of that
+example, five for each new one, and near doubles find much less than new programs do. A smaller
+byte chooses something plainer, so failures shrink to what is first in each table: byte by byte.
+
+Moments are few and round, so that things meet: what ends a shell at the very moment of its time
+limit finds more than any random number.
 """
 
 from __future__ import annotations
 
-import itertools
 import signal
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
 from hypothesis import strategies as st
@@ -20,8 +23,29 @@ from ..launchers import Background
 from ._program import Do, Life, Program, Reader
 from ._script import Script
 
+T = TypeVar("T")
+
 _Change = Callable[[Script], Script]
 _Options = dict[str, Any]
+
+
+@attrs.define(eq=False)
+class _Choices:
+    """Bytes, each of which makes one choice."""
+
+    _bytes: bytes
+    _next: int = 0
+
+    def of(self, table: Sequence[T]) -> T:
+        """The next choice: from a table of at most 256 entries, the plain ones first."""
+        self._next += 1
+        return table[self._bytes[self._next - 1] * len(table) >> 8]
+
+    def parts(self, number: int, size: int) -> Iterator[_Choices]:
+        """The next choices, in parts of one size, however many of them each part makes."""
+        for _ in range(number):
+            self._next += size
+            yield _Choices(self._bytes[self._next - size : self._next])
 
 
 def _same(script: Script) -> Script:
@@ -30,22 +54,25 @@ def _same(script: Script) -> Script:
 
 _PROCESSES: Final = (
     Script.exits(),
-    Script.forever(),
     Script.exits(3, after=1.0),
-    Script.exits(after=2.0),
+    Script.forever(),
+    Script.forever().ignores("TERM"),
+    Script.exits(after=1.0),
     Script.dies("SEGV", after=1.0),
     Script.exits(after=1.0).ignores("TERM"),
-    Script.forever().ignores("TERM"),
     Script.forever().exits_on("TERM"),
+    Script.forever().ignores("TERM"),
     Script.exits(3, after=2.0).exits_on("TERM", after=1.0),
+    Script.forever().ignores("TERM"),
     Script.forever().exits_on("TERM", 3, after=3.0),
+    Script.exits(after=2.0),
 )
 
 _OUTPUTS: Final[tuple[_Change, ...]] = (
     _same,
     lambda script: script.prints(b"a"),
+    lambda script: script.prints("\N{SNOWMAN}".encode(), b"\xff"),
     lambda script: script.prints(b"a", b"bc\n", every=1.0),
-    lambda script: script.prints("\N{SNOWMAN}".encode(), b"\xff", every=0.5),
 )
 
 _ODDITIES: Final[tuple[_Change, ...]] = (
@@ -77,21 +104,21 @@ _DESCENDANTS: Final = (
 _STUCK: Final = (*_DESCENDANTS, Script.forever().unkillable(), Script.forever().unkillable(0.5))
 
 
-_PROCESS: Final = st.sampled_from(_PROCESSES)
-_OUTPUT: Final = st.sampled_from(_OUTPUTS)
-_DESCENDANT: Final = {False: st.sampled_from(_DESCENDANTS), True: st.sampled_from(_STUCK)}
-_ODDITY: Final = {False: st.sampled_from(_ODDITIES), True: st.sampled_from(_TROUBLES)}
-_LEFT: Final = st.sampled_from((0, 0, 0, 1, 1, 2))
+_LEFT: Final = (0, 0, 1, 1, 2)
 
 
-@st.composite
-def scripts(draw: st.DrawFn, *, trouble: bool) -> Script:
-    """A process: how it ends, what it prints, what it leaves, and what else is odd about it."""
-    script = draw(_OUTPUT)(draw(_PROCESS))
-    if left := draw(_LEFT):
-        script = script.leaves(*(draw(_DESCENDANT[trouble]) for _ in range(left)))
-    return draw(_ODDITY[trouble])(script)
+def _script(choices: _Choices, *, trouble: bool) -> Script:
+    """A process: how it ends, what it prints, what else is odd about it, and what it leaves."""
+    process, output = choices.of(_PROCESSES), choices.of(_OUTPUTS)
+    oddity = choices.of(_TROUBLES if trouble else _ODDITIES)
+    left, descendants = choices.of(_LEFT), _STUCK if trouble else _DESCENDANTS
+    script = oddity(output(process))
+    leaves = [choices.of(descendants) for _ in range(_MOST_LEFT)]
+    return script.leaves(*leaves[:left]) if left else script
 
+
+_MOST_LEFT: Final = max(_LEFT)
+_SCRIPT: Final = 4 + _MOST_LEFT
 
 _WAITS: Final = (
     Do("wait"),
@@ -104,16 +131,17 @@ _ENDS: Final = (
     Do("remove"),
     Do("kill"),
     Do("remove"),
-    Do("kill", 0.0),
-    Do("remove", within=0.0),
     Do("kill", within=0.0),
+    Do("remove", within=0.0),
+    Do("kill", 0.0),
     Do("kill", 2.0),
     Do("remove", within=1.0),
-    Do("kill", within=0.5),
+    *[Do("kill", within=0.5)] * 2,
 )
 _REMOVES: Final = (Do("remove"), Do("remove"), Do("remove", within=0.0))
 _KILLS: Final = tuple(step for step in _ENDS if step.op == "kill")
-_SLEEPS: Final = (Do("sleep", 1.0), Do("sleep", 0.0), Do("sleep", 2.0), Do("sleep", 3.0))
+_SLEEPS: Final = (Do("sleep", 1.0), Do("sleep", 0.0), Do("sleep", 2.0))
+_MEETS: Final = ()  # stands for `_meetings`
 _LOOKS: Final = (Do("look"), Do("output"), Do("output", 1))
 _LIMITS: Final = (Do("set_timeout", 1.0), Do("set_timeout"), Do("set_timeout", 2.0))
 _RARELY: Final = (Do("wait_all"), Do("send_signal", float(signal.SIGINT)))
@@ -122,22 +150,47 @@ _ANYTHING: Final = _WAITS + _ENDS + _SLEEPS + _LOOKS + _LIMITS + _RARELY
 # What people do with a shell, whole: loose operations mostly find it gone already.
 _STORIES: Final = (
     (_WAITS,),
-    (_REMOVES,),
+    (_ENDS,),
     (_WAITS, _REMOVES),
-    (_SLEEPS, _ENDS),
+    *[(_MEETS, _WAITS), (_MEETS, _REMOVES), (_MEETS, _KILLS)] * 2,
+    (_MEETS, _REMOVES),
     (_KILLS, _REMOVES),
-    (_KILLS,),
-    *[(_SLEEPS, _WAITS), (_SLEEPS, _REMOVES)] * 2,  # coming at the very moment of the end
+    (_KILLS, _WAITS),
     (_LIMITS, _WAITS, _LOOKS),
     (_WAITS, _LOOKS, _ENDS),
-    (_SLEEPS, _LOOKS, _ENDS, _WAITS),
+    (_MEETS, _LOOKS, _ENDS, _WAITS),
     (_ANYTHING, _ANYTHING, _ANYTHING),
 )
+# What is kept goes with the shell.
+_STORIES_OF_KEPT: Final = (
+    (_WAITS, _REMOVES),
+    (_MEETS, _REMOVES),
+    (_MEETS, _ENDS),
+    (_MEETS, _REMOVES),
+    (_ANYTHING, _ANYTHING, _REMOVES),
+)
+_STORY: Final = 1 + max(map(len, _STORIES))
 
 
-_TELLINGS: Final = st.sampled_from(
-    [st.sampled_from(tuple(itertools.product(*story))) for story in _STORIES]
-).flatmap(lambda telling: telling)
+def _story(
+    choices: _Choices, stories: Sequence[Sequence[Sequence[Do]]], meetings: Sequence[Do]
+) -> tuple[Do, ...]:
+    return tuple(choices.of(steps or meetings) for steps in choices.of(stories))
+
+
+def _meetings(script: Script, timeout: float | None) -> list[Do]:
+    """Coming at the very moment of the end, of the limit, or in the grace that follows it."""
+    moments = [] if script.returncode is None else [_duration(script)] * 2
+    if timeout is not None:
+        moments += [timeout, timeout + 0.5]
+    return [Do("sleep", moment) for moment in (*(moments or [1.0]), 0.0)]
+
+
+def _duration(script: Script) -> float:
+    """When a process ends by itself."""
+    pauses = (each.after + each.every * (len(each.chunks) - 1) for each in script.output)
+    return sum(pauses) + script.after
+
 
 _CREATIONS: Final[tuple[_Options, ...]] = (
     {},
@@ -153,36 +206,31 @@ _CREATIONS: Final[tuple[_Options, ...]] = (
     {"timeout": 2.0, "within": 1.0},
     *({}, {"timeout": 2.0}) * 2,
 )
-_CREATION: Final = st.sampled_from(_CREATIONS)
-_END: Final = st.sampled_from(({"timeout": 3.0}, {"timeout": 2.0}, {}))
-_BACKGROUNDS: Final[tuple[Background, ...]] = ("kill", "keep", "kill", "wait", "keep")
-_BACKGROUND: Final = st.sampled_from(_BACKGROUNDS)
-_RIVALS: Final = st.sampled_from((0, 1, 0, 1, 2))
-_FAILURE: Final = st.sampled_from((*[False] * 11, True))
+# Who waits for what never ends plays no further life: mostly there is a limit to it.
+_LIMITED: Final = tuple(
+    limit | options for options in _CREATIONS for limit in ({"timeout": 2.0}, {"timeout": 1.0}, {})
+)
+_BACKGROUNDS: Final[tuple[Background, ...]] = ("kill", "keep", "wait", "keep")
+_RIVALS: Final = (0, 1, 1, 2)
+_FAILS: Final = (*[False] * 11, True)
+_MOST_RIVALS: Final = max(_RIVALS)
+_LIFE: Final = 4 + _SCRIPT + (1 + _MOST_RIVALS) * _STORY
 
 
-@st.composite
-def _lives(draw: st.DrawFn, *, trouble: bool) -> Life:
-    options = draw(_CREATION)
-    if draw(_FAILURE):
-        return attrs.evolve(Life(Script.fails_to_start(), ()), **options)
-    script = draw(_SCRIPTS[trouble])
-    if script.returncode is None and "timeout" not in options:
-        # Who waits for what never ends plays no further life.
-        options = options | draw(_END)
-    return Life(
-        script,
-        draw(_TELLINGS),
-        rivals=tuple(draw(_TELLINGS) for _ in range(draw(_RIVALS))),
-        # It says something only of a process that leaves others.
-        background=draw(_BACKGROUND) if script.descendants else "kill",
-        **options,
-    )
+def _life(choices: _Choices, *, trouble: bool) -> Life:
+    script, fails = _script(choices, trouble=trouble), choices.of(_FAILS)
+    options = choices.of(_LIMITED if script.returncode is None else _CREATIONS)
+    background, rivals = choices.of(_BACKGROUNDS), choices.of(_RIVALS)
+    if fails:
+        return Life(Script.fails_to_start(), (), **options)
+    if not script.descendants:
+        background = "kill"  # it says something only of a process that leaves others
+    stories = _STORIES_OF_KEPT if background == "keep" else _STORIES
+    meetings = _meetings(script, options.get("timeout"))
+    parts = choices.parts(1 + rivals, _STORY)
+    steps, *others = (_story(part, stories, meetings) for part in parts)
+    return Life(script, steps, rivals=tuple(others), background=background, **options)
 
-
-# Made once: making a strategy costs more than drawing from it.
-_SCRIPTS: Final = {trouble: scripts(trouble=trouble) for trouble in (False, True)}
-_LIVES: Final = {trouble: _lives(trouble=trouble) for trouble in (False, True)}
 
 _READERS: Final = (
     Reader(),
@@ -195,39 +243,58 @@ _READERS: Final = (
     Reader(since=0, max_buffer=1, pace=1.0),
 )
 _LEAVING: Final[tuple[_Options, ...]] = (
-    *[{}] * 5,  # only what has come to rest shows what never will
+    *[{}] * 8,  # only what has come to rest shows what never will
     {"leave": "raise"},
     {"leave": "cancel"},
     *({"leave": how, "leave_after": s} for s in (0.0, 1.0, 2.0) for how in ("return", "cancel")),
     *({"leave": "raise", "leave_after": s} for s in (1.0, 2.0)),
 )
+_NUMBERS_OF_READERS: Final = (0, 0, 1, 2)
+_MOST_READERS: Final = max(_NUMBERS_OF_READERS)
+_RETAIN: Final = (25, 0, 1, 2)
+_LIMIT: Final = (None, None, None, 1, 2)
+_GRACE: Final = (1.0, 0.0, 2.0, 1.0)
+
+# Which actor lives a life, or nobody. The first one is always lived, by the first actor.
+_WHO: Final = (0, 0, 0, 1, 2, 3)
+_LIVES: Final = 6
 
 
-_READER: Final = st.sampled_from(_READERS)
-_NUMBER_OF_READERS: Final = st.sampled_from((0, 0, 1, 2))
-_LEAVE: Final = st.sampled_from(_LEAVING)
-_ACTORS: Final = st.sampled_from((1, 2, 2, 3))
-_NUMBER_OF_LIVES: Final = st.sampled_from((1, 1, 2, 3))
-_SCOPES: Final = st.sampled_from(
-    [
-        {"retain": retain, "limit": limit, "grace": grace}
-        for grace in (1.0, 0.0, 2.0)
-        for limit in (None, None, None, 1, 2)
-        for retain in (25, 0, 1, 2)
-    ]
-)
+def _lives(choices: _Choices, *, trouble: bool) -> tuple[tuple[Life, ...], ...]:
+    """The lives of each actor who has some."""
+    first, *others = choices.parts(_LIVES, 1 + _LIFE)
+    first.of(_WHO)
+    actors: dict[int, list[Life]] = {1: [_life(first, trouble=trouble)], 2: [], 3: []}
+    for part in others:
+        if who := part.of(_WHO):
+            actors[who].append(_life(part, trouble=trouble))
+    return tuple(tuple(lives) for lives in actors.values() if lives)
+
+
+def _program(choices: _Choices, *, trouble: bool) -> Program:
+    retain, limit, grace = choices.of(_RETAIN), choices.of(_LIMIT), choices.of(_GRACE)
+    leaving, number = choices.of(_LEAVING), choices.of(_NUMBERS_OF_READERS)
+    readers = tuple(choices.of(_READERS) for _ in range(_MOST_READERS))
+    actors = _lives(choices, trouble=trouble)
+    if not trouble:
+        return Program(actors, retain=retain, limit=limit, grace=grace)
+    return Program(actors, readers[:number], retain=retain, limit=limit, grace=grace, **leaving)
+
+
+_PROGRAM: Final = 5 + _MOST_READERS + _LIVES * (1 + _LIFE)
+
+
+@st.composite
+def scripts(draw: st.DrawFn, *, trouble: bool) -> Script:
+    """A process."""
+    return _script(_Choices(draw(_some(_SCRIPT))), trouble=trouble)
 
 
 @st.composite
 def programs(draw: st.DrawFn, *, trouble: bool) -> Program:
     """A scope with its actors; with trouble also subscribers, and ways to leave it."""
-    options: _Options = dict(draw(_SCOPES))
-    if trouble:
-        options |= draw(_LEAVE)
-        options["readers"] = tuple(draw(_READER) for _ in range(draw(_NUMBER_OF_READERS)))
-    actors = draw(_ACTORS)
-    return Program(tuple(_actor(draw, _LIVES[trouble]) for _ in range(actors)), **options)
+    return _program(_Choices(draw(_some(_PROGRAM))), trouble=trouble)
 
 
-def _actor(draw: st.DrawFn, lives: st.SearchStrategy[Life]) -> tuple[Life, ...]:
-    return tuple(draw(lives) for _ in range(draw(_NUMBER_OF_LIVES)))
+def _some(size: int) -> st.SearchStrategy[bytes]:
+    return st.binary(min_size=size, max_size=size)

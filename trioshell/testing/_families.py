@@ -116,6 +116,7 @@ class _Ranking:
     _clock: int | None
     _dropped: dict[int, int] = attrs.field(factory=dict[int, int])
     _jumps: int = 0
+    _late: bool = True
 
     def choose(self, gate: Gate, ready: Sequence[Gated]) -> Gated | None:
         best = self._best(gate, ready)
@@ -123,9 +124,12 @@ class _Ranking:
             gate.record.mark(f"{gate.record.label(best.number)} drops")
             self._dropped[best.number] = max(self._order) + 1 + len(self._dropped)
             best = self._best(gate, ready)
-        if self._is_slow(best) and self._jumps < _JUMPS_IN_A_ROW and gate.timer():
-            self._jumps += 1
-            return None
+        if self._is_slow(best):
+            if self._late and self._jumps < _JUMPS_IN_A_ROW and gate.timer():
+                self._jumps += 1
+                return None
+            # Always late, it would never be overtaken in the middle of something.
+            self._late = not self._late
         self._jumps = 0
         return best
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
+from ._families import Family, Hold, Priorities, Walk
 from ._schedule import RANGES, RANKS, Schedule
 from ._selftest import verdict
 
@@ -30,31 +32,42 @@ def schedules(*, batch: bool = False, allow_io: bool = False) -> SearchStrategy[
     except ImportError as error:
         raise ImportError("schedules() needs Hypothesis: install trioshell[testing]") from error
 
-    decisions = st.one_of([st.integers(0, last) for last in RANGES])
+    controlled = verdict().problem is None
 
-    def ranked(order: list[int], demote: list[int], clock: int | None) -> Schedule:
-        return Schedule.priorities(
-            *order, demote=demote, clock=clock, batch=batch, allow_io=allow_io
-        )
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Schedule:
+        if not controlled:  # all generators that are known to Hypothesis are seeded, trio's too
+            draw(st.random_module())
+        digits = draw(st.text("01234567", min_size=_DIGITS, max_size=_DIGITS))
+        return Schedule(_family(digits), batch=batch, allow_io=allow_io)
 
-    def walked(seed: int, time: bool) -> Schedule:  # noqa: FBT001
-        return Schedule.walk(seed, time=time, batch=batch, allow_io=allow_io)
+    return drawn()
 
-    def held(at: list[int], slow: list[int], jumps: list[int]) -> Schedule:
-        return Schedule.hold(*at, slow=slow, jumps=jumps, batch=batch, allow_io=allow_io)
 
-    few = st.lists(decisions, max_size=2, unique=True)
-    priorities = st.builds(
-        ranked,
-        st.lists(st.integers(0, RANKS - 1), max_size=8),
-        few,
-        st.none() | st.integers(0, RANKS - 1),
-    )
-    walks = st.builds(walked, st.integers(0, 2**16), st.booleans())
-    holds = st.builds(held, few, few, few)
-    # In the order in which shrinking prefers them.
-    strategy = priorities | holds | walks
-    if verdict().problem is None:
-        return strategy
-    # Every random generator that is registered with Hypothesis, trio's among them, is seeded.
-    return st.tuples(strategy, st.random_module()).map(lambda drawn: drawn[0])
+# A schedule is drawn as one text of octal digits, which shrink to zeros: the family, the clock, the
+# ranks, and for each range a digit that says whether and how it deviates there, and two for where.
+#
+# One draw, because Hypothesis, where a strategy is drawn from more than once in an example, goes on
+# with variations of that example, five for each new one, and near doubles find much less. And a
+# text, because its integers are mostly small ones.
+_DIGITS: Final = 2 + RANKS + 3 * len(RANGES)
+
+
+def _family(digits: str) -> Family:
+    kind, clock = int(digits[0]), int(digits[1])
+    ranks, places = digits[2 : 2 + RANKS], tuple(_places(digits[2 + RANKS :]))
+    if kind < 2:
+        order = tuple(map(int, ranks.rstrip("0")))
+        demote = tuple(place for place, _ in places)
+        return Priorities(order, demote=demote, clock=clock - 1 if clock else None)
+    if kind < 5:
+        return Hold(*(tuple(place for place, how in places if how == one) for one in range(3)))
+    return Walk(int(ranks, 8), time=clock > 0)
+
+
+def _places(digits: str) -> Iterator[tuple[int, int]]:
+    """Where a schedule deviates, and how."""
+    for index, below in enumerate(RANGES):
+        how, where = int(digits[3 * index]), int(digits[3 * index + 1 : 3 * index + 3], 8)
+        if how >= 4:
+            yield where * below // 64, how % 3
