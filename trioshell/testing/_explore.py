@@ -8,8 +8,8 @@ from typing import Any, final
 
 import attrs
 
-from ._families import Chooser, Hold, Holder
-from ._gate import Gate
+from ._families import Hold, Holder
+from ._gate import Chooser, Gate
 from ._gated import Gated
 from ._run import run
 from ._schedule import Schedule

@@ -13,17 +13,11 @@ from typing import Any, ClassVar, Protocol, cast
 
 import attrs
 
-from ._gate import Gate
+from ._gate import Chooser, Gate
 from ._gated import Gated
 
 # A timer may beat a slow task, but a task is never so slow that all timers do.
 _JUMPS_IN_A_ROW = 3
-
-
-class Chooser(Protocol):
-    """Decides one run."""
-
-    def choose(self, gate: Gate, ready: Sequence[Gated]) -> Gated | None: ...
 
 
 class Family(Protocol):
@@ -89,7 +83,7 @@ class _Walker:
 class Priorities:
     """The task of the lowest rank runs; it drops to the bottom at a few decisions.
 
-    Tasks whose rank is above the clock's are slow: timers fire before they run.
+    Tasks whose rank is above the clock's are slow: timers fire before every other step of theirs.
     """
 
     name: ClassVar[str] = "priorities"

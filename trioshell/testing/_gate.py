@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from types import CodeType, CoroutineType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import attrs
 import outcome
@@ -30,10 +30,6 @@ import trio.abc
 from ._gated import Gated
 from ._hang import BLIND, BUSY, Hang, where
 from ._record import Record
-
-if TYPE_CHECKING:
-    from ._families import Chooser
-    from ._quiet import Place
 
 # One task may take this many steps in a row while others are ready: it may be waiting for them in
 # a loop that only checkpoints.
@@ -51,6 +47,19 @@ _MOST_HANGS = 100
 _TRIOS_OWN = ("<init>", "<TrioToken.run_sync_soon task>")
 
 
+class Chooser(Protocol):
+    """Decides one run."""
+
+    def choose(self, gate: Gate, ready: Sequence[Gated]) -> Gated | None: ...
+
+
+class Waiter(Protocol):
+    """Waits for quiet."""
+
+    def serve(self) -> None:
+        """End the wait: called once nothing else can happen."""
+
+
 @attrs.define(eq=False)
 class Gate(trio.abc.Clock, trio.abc.Instrument):
     """The state of one run. Both the clock and an instrument of it."""
@@ -66,7 +75,7 @@ class Gate(trio.abc.Clock, trio.abc.Instrument):
     arrived: list[Gated] = attrs.field(factory=list[Gated])  # since the last decision
     waiting: list[Gated] = attrs.field(factory=list[Gated])  # for a step, in order of arrival
     last: Gated | None = None  # took the last step, and did not block in it
-    when_quiet: list[Place] = attrs.field(factory=list["Place"])  # the last is served first
+    when_quiet: list[Waiter] = attrs.field(factory=list[Waiter])  # the last is served first
     watch: Callable[[], object] | None = None  # called before each step and each jump of time
 
     _living: dict[trio.lowlevel.Task, Gated] = attrs.field(factory=dict[trio.lowlevel.Task, Gated])

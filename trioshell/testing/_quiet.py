@@ -12,7 +12,7 @@ import attrs
 import trio
 import trio.testing
 
-from ._gate import Gate
+from ._gate import Gate, Waiter
 from ._schedule import current_gate
 
 
@@ -100,10 +100,10 @@ def _place() -> Generator[Place]:
             place.places.remove(place)
 
 
-_places: trio.lowlevel.RunVar[list[Place]] = trio.lowlevel.RunVar("_places")
+_places: trio.lowlevel.RunVar[list[Waiter]] = trio.lowlevel.RunVar("_places")
 
 
-def _places_without_gate() -> list[Place]:
+def _places_without_gate() -> list[Waiter]:
     try:
         return _places.get()
     except LookupError:
@@ -115,7 +115,7 @@ def _places_without_gate() -> list[Place]:
 class Place:
     """A place in the order of those that wait for quiet."""
 
-    places: list[Place]
+    places: list[Waiter]
     _gate: Gate | None
     _task: trio.lowlevel.Task | None = None
 

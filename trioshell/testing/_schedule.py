@@ -103,8 +103,8 @@ class Schedule(trio.abc.Clock, trio.abc.Instrument):
             order: The rank of each task by its number, repeated for later tasks; among equals
                 the one that ran last goes on.
             demote: At these decisions the task whose turn it is drops below all others for good.
-            clock: Tasks of a higher rank are slow: timers fire before they run. None: time
-                passes only when nothing can run.
+            clock: Tasks of a higher rank are slow: timers fire before every other step of
+                theirs. None: time passes only when nothing can run.
             batch: Keep to orders that trio produces today.
             allow_io: Use the real clock, for programs with threads, processes or sockets.
         """
