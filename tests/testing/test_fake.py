@@ -312,3 +312,11 @@ def test_command_that_nobody_ends_is_a_hang_with_its_name() -> None:
 
     with pytest.raises(Hang, match="process 10000001 make tea"):
         run(main)
+
+
+def test_what_is_no_script_is_refused_where_it_is_given() -> None:
+    """C14: not in the scope that comes to it."""
+    with pytest.raises(TypeError, match=r"such as Script\.exits\(3\), not 0"):
+        FakeLauncher().on("make", 0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be a Script"):
+        FakeLauncher(b"output")  # type: ignore[arg-type]

@@ -61,6 +61,19 @@ def test_descriptors_are_compared_by_what_they_are() -> None:
     os.close(writing)
 
 
+@needs_proc
+def test_only_the_new_one_of_many_alike_is_named() -> None:
+    old = os.open(os.devnull, os.O_RDONLY)
+    with (
+        pytest.raises(AssertionError) as error,
+        assert_nothing_left(settle=0),
+    ):
+        new = os.open(os.devnull, os.O_RDONLY)
+    os.close(old)
+    os.close(new)
+    assert re.findall(r"descriptor (\d+)", str(error.value)) == [str(new)]
+
+
 def test_threads_are_named() -> None:
     end = threading.Event()
     thread = threading.Thread(target=end.wait, name="the thread")

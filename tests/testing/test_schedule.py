@@ -236,6 +236,26 @@ def test_run_passes_arguments_and_returns() -> None:
     assert run(main, 1, 2, schedule=Schedule.walk(0)) == 3
 
 
+def test_run_says_hang_also_where_no_task_can_be_interrupted() -> None:
+    """Such as one that waits for a thread, which virtual time does not see."""
+    program = """
+        import time, trio
+        from trioshell.testing import Hang, run
+
+        async def main():
+            await trio.to_thread.run_sync(time.sleep, 0.1)
+
+        try:
+            run(main)
+        except Hang as hang:
+            print(hang.blocked, "allow_io=True" in str(hang))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"\('main#0 waits in main .*\) True\n", done.stdout)
+
+
 def test_schedule_as_a_clock_only_is_refused() -> None:
     with pytest.raises(trio.TrioInternalError) as caught:
         trio.run(trio.sleep, 1, clock=Schedule.walk(0))

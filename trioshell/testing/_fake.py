@@ -14,6 +14,7 @@ from typing import Self, final
 import attrs
 import trio
 
+from .. import _checks
 from ..launchers import Guarantees, Launcher, Spec
 from ._member import Member
 from ._process import FakeProcess
@@ -51,6 +52,9 @@ class FakeLauncher(Launcher):
     )
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
 
+    def __attrs_post_init__(self) -> None:
+        _check_script(self.default)
+
     def __repr__(self) -> str:
         return f"<FakeLauncher {len(self.processes)} started, {len(self.alive())} alive>"
 
@@ -62,6 +66,7 @@ class FakeLauncher(Launcher):
                 expression that is searched in the text.
             script: What its process does.
         """
+        _check_script(script)
         self._rules.append((command, script))
         return self
 
@@ -155,3 +160,7 @@ def _command(spec: Spec) -> str:
     if len(argv) > 2 and argv[-2] in ("-c", "-Command"):
         return argv[-1]
     return shlex.join(argv)
+
+
+def _check_script(script: object) -> None:
+    _checks.instance("what a command does", script, Script, "a Script, such as Script.exits(3)")

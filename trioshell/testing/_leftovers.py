@@ -26,7 +26,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Final, Self
 
 import attrs
@@ -156,14 +156,21 @@ class Snapshot:
 
     def since(self, before: Self) -> list[str]:
         """Name everything that was not there before."""
-        old = Counter(before.descriptors.values())
-        new = Counter(self.descriptors.values()) - old
         return [
             *map(str, sorted(self.processes - before.processes, key=lambda process: process.pid)),
-            *(f"descriptor {fd}: {at}" for fd, at in self.descriptors.items() if at in new),
+            *(f"descriptor {fd}: {at}" for fd, at in self._new_descriptors(before)),
             *(f"thread {thread.name!r}" for thread in self.threads - before.threads),
             *(f"trio task {task.name!r}" for task in self.tasks - before.tasks),
         ]
+
+    def _new_descriptors(self, before: Self) -> Iterator[tuple[int, str]]:
+        """As many as there are more of each file, those with new numbers first."""
+        more = Counter(self.descriptors.values()) - Counter(before.descriptors.values())
+        there = before.descriptors.items()
+        for fd, at in sorted(self.descriptors.items(), key=lambda item: item in there):
+            if more[at] > 0:
+                more[at] -= 1
+                yield fd, at
 
 
 def _processes(mark: str) -> frozenset[RealProcess]:
