@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
@@ -160,3 +162,37 @@ def test_lines_join_to_the_text_and_none_is_too_long(data: bytes, longest: int) 
     assert all(len(line) <= longest for line in lines)
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     assert "".join(lines) == text.replace("\n", "")
+
+
+@pytest.mark.parametrize("kind", ["follow", "lines"])
+async def test_close_frees_who_waits(kind: str, autojump_clock: trio.testing.MockClock) -> None:
+    """As `trio.abc.AsyncResource` asks; what was read ahead is not given after it."""
+
+    async def receive() -> None:
+        with pytest.raises(trio.ClosedResourceError):
+            await (stream.receive_some() if kind == "follow" else stream.receive())
+
+    async with open_shells(launcher=FakeLauncher(Script.forever().prints(b"1\n2\n3"))) as shells:
+        shell = await shells.create("serve")
+        stream: Any = getattr(shell, kind)()
+        assert await (stream.receive_some() if kind == "follow" else stream.receive())
+        if kind == "lines":
+            await stream.receive()
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(receive)
+            await trio.testing.wait_all_tasks_blocked()
+            await stream.aclose()
+        await receive()
+        fresh = shell.lines()
+        assert await fresh.receive() == "1"
+        await fresh.aclose()
+        with pytest.raises(trio.ClosedResourceError):
+            await fresh.receive()
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.5, "x", True])
+async def test_max_bytes_that_makes_no_sense_is_named(bad: Any) -> None:
+    """C14."""
+    with pytest.raises((TypeError, ValueError), match="max_bytes must be"):
+        await ended(Memory(b"x")).receive_some(bad)

@@ -44,6 +44,7 @@ class Follower(trio.abc.ReceiveStream):
     _holding: bool = False
     _closed: bool = False
     _ended: bool = False
+    _waits: list[trio.CancelScope] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self._capture.hold()
@@ -79,7 +80,16 @@ class Follower(trio.abc.ReceiveStream):
                 self._ended = True
                 self._let_go()
                 return b""
-            await self._wait_output(self.cursor)
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait for more output, or until this is closed."""
+        with trio.CancelScope() as scope:
+            self._waits.append(scope)
+            try:
+                await self._wait_output(self.cursor)
+            finally:
+                self._waits.remove(scope)
 
     def _read(self, limit: int) -> bytes:
         gap = self._capture.gap(self.cursor)
@@ -89,8 +99,10 @@ class Follower(trio.abc.ReceiveStream):
         return data
 
     async def aclose(self) -> None:
-        """Stop following."""
+        """Stop following. A task that waits in `receive_some` gets `trio.ClosedResourceError`."""
         self._closed = True
+        for scope in self._waits:
+            scope.cancel()
         self._let_go()
         await trio.lowlevel.checkpoint()
 
@@ -129,6 +141,8 @@ class LineReader(trio.abc.ReceiveChannel[str]):
         Cancellation: no line is lost.
         """
         await trio.lowlevel.checkpoint()
+        if self._follower._closed:
+            raise trio.ClosedResourceError("this reader was closed")
         while not self._lines and not self._ended:
             data = await self._follower.receive_some()
             self._ended = not data
