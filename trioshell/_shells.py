@@ -20,6 +20,7 @@ from ._durable.recovery import recover
 from ._entry import Entry
 from ._events import Log, Observer, Subscription, subscribe
 from ._ids import Ids
+from ._places import OVER, Places
 from ._records import Argument, Pty, ShellInfo, Status
 from ._registry import Registry
 from ._request import BACKGROUNDS, Request, Requests, Stdin, check_output_limit
@@ -66,9 +67,8 @@ class Shells:
     _nursery: trio.Nursery
     _directory: Directory
     _requests: Requests
-    _limiter: trio.CapacityLimiter | None
+    _places: Places
     _ids: Ids
-    _closing: bool = False
 
     def __repr__(self) -> str:
         running = len(self._registry.running)
@@ -136,12 +136,7 @@ class Shells:
             pty=pty,
             metadata=metadata,
         )
-        if self._limiter is None:
-            await trio.lowlevel.checkpoint_if_cancelled()
-            return Shell(await self._start(asked, lambda: None), self._registry)
-        place = object()
-        await self._limiter.acquire_on_behalf_of(place)
-        leave = partial(self._limiter.release_on_behalf_of, place)
+        leave = await self._places.take()
         return Shell(await self._start(asked, leave), self._registry)
 
     @trio.lowlevel.enable_ki_protection
@@ -152,9 +147,9 @@ class Shells:
         when that is shielded, which ours is while it undoes the start. Here a cancellation is
         handed to the task, and the creator stays until the task has said how it went.
         """
-        if self._closing:
+        if self._places.closed:
             leave()
-            raise trio.ClosedResourceError("the scope of these shells is over: nothing can start")
+            raise trio.ClosedResourceError(OVER)
         entry = self._entry(asked, leave)
         tell = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
         raise_cancel: Callable[[], NoReturn] | None = None
@@ -283,7 +278,7 @@ class Shells:
 
     def _close(self) -> None:
         """Start the end of everything. The nursery waits for it."""
-        self._closing = True
+        self._places.close()
         for entry in self._registry.running:
             entry.request_end()
         self._nursery.cancel_scope.cancel()
@@ -379,7 +374,7 @@ async def open_shells(
             if isinstance(home, DurableDirectory):
                 await recover(home.ledger, registry, ids)
             async with trio.open_nursery() as nursery:
-                shells = Shells(registry, entered, nursery, home, requests, limiter, ids)
+                shells = Shells(registry, entered, nursery, home, requests, Places(limiter), ids)
                 try:
                     yield shells
                 except BaseException as error:  # noqa: BLE001 - out of the nursery, so out of a group

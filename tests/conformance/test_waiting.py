@@ -101,3 +101,24 @@ async def test_create_that_waits_for_a_place_can_be_cancelled(stage: Stage) -> N
         assert scope.cancelled_caught
         await shell.kill()
         assert limiter.borrowed_tokens == 0
+
+
+async def test_create_that_waits_for_a_place_ends_with_its_scope(stage: Stage) -> None:
+    """Also when the places are in the hands of somebody else (C9)."""
+    limiter = trio.CapacityLimiter(1)
+    refused: list[trio.ClosedResourceError] = []
+
+    async def create() -> None:
+        with pytest.raises(trio.ClosedResourceError, match="over") as error:
+            await shells.create(commands.EXIT_0)
+        refused.append(error.value)
+
+    await limiter.acquire_on_behalf_of("somebody else")
+    async with trio.open_nursery() as nursery:
+        async with stage.open(limiter=limiter) as shells:
+            nursery.start_soon(create)
+            await trio.testing.wait_all_tasks_blocked()
+        await create()
+    assert len(refused) == 2
+    assert limiter.borrowed_tokens == 1
+    limiter.release_on_behalf_of("somebody else")
