@@ -1,7 +1,7 @@
 """What trioshell raises.
 
-An exception is built from the arguments that it keeps, and says its message when it is asked:
-so it can be pickled, as pools of processes do with the exceptions of their workers.
+Each can be pickled, as pools of processes do with the exceptions of their workers: it is built
+again from the arguments that it keeps, or from those that it says.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ class ShellRemovedError(ShellNotFoundError):
     """
 
     def __init__(self, info: ShellInfo) -> None:
-        super().__init__(info.id)
-        self.args = (info,)
+        super().__init__(info.id, f"shell {info.id!r} is deleted; it had ended as {info.status}")
         self.info = info
 
-    def __str__(self) -> str:
-        return f"shell {self.id!r} is deleted; it had ended as {self.info.status}"
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.info,)
 
 
 class OutputLostError(ShellError):
