@@ -45,7 +45,7 @@ class ShellRemovedError(ShellNotFoundError):
         self.info = info
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.info,)
+        return type(self), (self.info,), self.__dict__
 
 
 class OutputLostError(ShellError):
@@ -69,7 +69,7 @@ class DirectoryInUseError(ShellError, OSError):
         self.pid = pid
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.filename, self.pid)
+        return type(self), (self.filename, self.pid), self.__dict__
 
     def __str__(self) -> str:
         return str(self.strerror)
