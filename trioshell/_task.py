@@ -10,7 +10,6 @@ between deciding and recording would break the step that C5 promises.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import Final
@@ -73,11 +72,14 @@ async def _end_by_itself(
     # That the scope around all shells is cancelled means for a shell that it is killed. The
     # exception is not passed on, because there is work to do under a shield of its own. It is not
     # lost either: cancellation in trio is a level, and the next checkpoint outside that shield
-    # raises it again.
-    with contextlib.suppress(trio.Cancelled), entry.scope:
-        process = await _start(entry, launcher, registry, tell)
-        if process is not None:
-            return await process.wait()
+    # raises it again. It may come in a group, out of a nursery of the launcher.
+    try:
+        with entry.scope:
+            process = await _start(entry, launcher, registry, tell)
+            if process is not None:
+                return await process.wait()
+    except* trio.Cancelled:
+        pass
     return None
 
 
@@ -151,9 +153,12 @@ async def _settle(entry: Entry, ending: Ending, registry: Registry) -> None:
 
 async def _tend(entry: Entry, process: Process) -> None:
     """After the end: look after what ``background="keep"`` kept, and end it in the end (C10)."""
-    with contextlib.suppress(trio.Cancelled), entry.scope:  # as before the end
-        await process.wait_empty()
-        return
+    try:
+        with entry.scope:
+            await process.wait_empty()
+            return
+    except* trio.Cancelled:  # as before the end
+        pass
     process.kill(entry.kill_grace)
     with trio.CancelScope(shield=True) as bounded:
         bounded.deadline = trio.current_time() + entry.kill_grace + MARGIN

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import trio
 import trio.lowlevel
@@ -104,3 +106,18 @@ async def test_waiters_are_answered_when_the_scope_ends(stage: Stage) -> None:
         nursery.start_soon(wait)
         await up(shell)
     assert told == [Status.KILLED]
+
+
+@pytest.mark.parametrize("how", ["return", "exception", "cancellation"])
+async def test_end_of_the_scope_while_input_is_fed(stage: Stage, how: str) -> None:
+    """Whatever a launcher does beside its waiting: one exited for each created (C1, C9)."""
+    with trio.CancelScope() as outer, contextlib.suppress(KeyError):
+        async with stage.open() as shells:
+            await up(await shells.create(commands.FOREVER, stdin=b"x" * 1_000_000))
+            if how == "exception":
+                raise KeyError
+            if how == "cancellation":
+                outer.cancel()
+                await trio.lowlevel.checkpoint()
+    kinds = [event.type for event in stage.log]
+    assert kinds == ["shell.created", "shell.exited", "shell.deleted"]

@@ -257,8 +257,8 @@ MUTANTS: Final = [
         "a scope that is cancelled forgets to report what it kills",
         (
             "_task.py",
-            "    with contextlib.suppress(trio.Cancelled), entry.scope:\n        process =",
-            "    with entry.scope:\n        process =",
+            "    except* trio.Cancelled:\n        pass\n    return None\n",
+            "    except* KeyError:\n        pass\n    return None\n",
         ),
     ),
     mutant(
@@ -288,10 +288,10 @@ MUTANTS: Final = [
         ),
         (
             "_task.py",
-            "            return await process.wait()\n    return None\n",
-            "            await trio.lowlevel.cancel_shielded_checkpoint()\n"
-            "            registry.log.created(entry.info, time=entry.info.started)\n"
-            "            return await process.wait()\n    return None\n",
+            "                return await process.wait()\n    except*",
+            "                await trio.lowlevel.cancel_shielded_checkpoint()\n"
+            "                registry.log.created(entry.info, time=entry.info.started)\n"
+            "                return await process.wait()\n    except*",
         ),
     ),
     mutant(
