@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -386,3 +387,37 @@ async def test_neighbour_a_host_without_proc_still_tells_the_end(tmp_path: Path)
         ["killed", -15, None],
         "direct",
     ]
+
+
+PYTHON = f"{shlex.quote(sys.executable)} -c"
+
+# What the leader does, how it ends, what it writes. For bash.
+ENDS = [
+    ("coproc cat; echo hi >&${COPROC[1]}; read -u ${COPROC[0]} x; echo $x; exit 3", 3, b"hi\n"),
+    ("set -m; sleep 300 & disown; exit 4", 4, b""),
+    ("trap 'sleep 0.1; echo bye' EXIT; sleep 300 & exit 5", 5, b"bye\n"),
+    ("set -m; sh -c 'kill -STOP $$' & wait; exit 6", 6, None),
+    ("(sleep 0.1; kill -9 $$; echo after) & wait", -9, b"after\n"),
+    ("cat <(echo 1) <(echo 2); exit 7", 7, b"1\n2\n"),
+    ('for f in /proc/$$/fd/*; do eval "exec ${f##*/}>&-"; done 2>&-; exit 8', 8, None),
+    ("exec 100>&1; echo high >&100; exit 9", 9, b"high\n"),
+    ("kill -64 $$", -64, b""),
+    ("exec -a 'a) Z 1' sh -c 'exec sh -c \"exit 10\"'", 10, b""),
+    ("timeout 0.1 sleep 300; exit $?", 124, b""),
+    ("setsid sh -c 'echo in; exit 11'; exit $?", 11, b"in\n"),
+    (f"{PYTHON} 'import atexit, os; atexit.register(os._exit, 12)'", 12, b""),
+    (f"{PYTHON} 'import os, threading; threading.Timer(0.1, os._exit, [13]).start()'", 13, b""),
+    ("cat <<E | wc -c\n" + 100_000 * "x" + "\nE", 0, b"100001\n"),
+    ("printf '\\0\\0'; exit 255", 255, b"\0\0"),
+]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="it takes bash")
+async def test_neighbour_every_kind_of_end_is_told_as_it_was(case: Case) -> None:
+    """Side by side: coprocesses, disowned and stopped jobs, traps, exec, threads, signals."""
+    async with case.open(shell="bash", retain=len(ENDS)):
+        shells = [await case.start(command, timeout=30) for command, _, _ in ENDS]
+        for shell, (command, code, output) in zip(shells, ENDS, strict=True):
+            info = await shell.wait()
+            assert (command, info.status, info.returncode) == (command, Status.EXITED, code)
+            assert output in (None, await read_all(shell)), command

@@ -496,3 +496,36 @@ async def test_neighbour_the_first_process_of_a_namespace_ends_too(case: Case) -
             info = await shell.kill()
         assert case.left() == []
     assert (info.status, info.leftovers) == (Status.KILLED, ())
+
+
+INNER = """
+import trio, trioshell
+
+async def main():
+    async with trioshell.open_shells() as shells:
+        await shells.create("trap '' TERM; setsid sleep 300 & sleep 300; sleep 300")
+        print("up", flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize("how", ["kill", "timeout", "crash"])
+async def test_neighbour_a_command_that_uses_trioshell_itself(case: Case, how: str) -> None:
+    """Its helpers ignore polite signals, and yet its trees end with it or soon after (C6, C11)."""
+    async with case.open():
+        shell = await case.start([sys.executable, "-c", INNER])
+        await until_output(shell, b"up\n")
+        if how == "kill":
+            assert (await shell.kill()).status is Status.KILLED
+        elif how == "timeout":
+            shell.set_timeout(0.01)
+            assert (await shell.wait()).status is Status.TIMEOUT
+        else:
+            os.kill(shell.pid, signal.SIGKILL)
+            info = await shell.wait()
+            assert (info.status, info.returncode) == (Status.EXITED, -9)
+        if case.guarantees.escapees:
+            assert case.left() == []
+        await until(lambda: case.left() == [], seconds=5)

@@ -28,9 +28,9 @@ from tests.durable.support import (
     reopened,
     said,
 )
-from trioshell import DirectoryInUseError, Status
+from trioshell import DirectoryInUseError, Status, open_shells
 
-from .support import GRACE, Case, is_alive, needs, rounds, until
+from .support import GRACE, Case, is_alive, needs, read_all, rounds, until
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="what runs cannot be identified after a crash"
@@ -417,3 +417,18 @@ trio.run(main)
     host.process.kill()
     await until(lambda: not is_alive(host.answer) and case.left() == [], seconds=5)
     host.close()
+
+
+async def test_neighbour_a_directory_may_move_between_two_scopes(case: Case) -> None:
+    """To another mount point, say: what is in it is found by where it is now (C11)."""
+    first, second = case.path / "a b\n\udcff", case.path / "moved"
+    async with case.open(directory=first):
+        await case.run("echo one; exit 3", metadata={"job": 1})
+    first.rename(second)
+    case.events.clear()
+    async with open_shells(directory=second, launcher=case.launcher()) as shells:
+        (shell,) = shells
+        assert (shell.info.returncode, shell.info.metadata) == (3, {"job": 1})
+        assert await read_all(shell) == b"one\n"
+        await shell.remove()
+    assert sorted(path.name for path in second.rglob("*")) == ["output", "owner.json", "records"]

@@ -6,6 +6,7 @@ import array
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import termios
@@ -272,3 +273,33 @@ def _unread(fd: int) -> int:
     count = array.array("i", [0])
     fcntl.ioctl(fd, termios.FIONREAD, count)
     return count[0]
+
+
+@pytest.mark.parametrize(
+    ("character", "number"), [(b"\x03", signal.SIGINT), (b"\x1c", signal.SIGQUIT)]
+)
+async def test_a_control_character_is_a_signal_from_elsewhere(
+    case: Case, character: bytes, number: signal.Signals
+) -> None:
+    """What is typed into a terminal ends a command by itself: nobody called `kill` (C3)."""
+    async with case.open():
+        shell = await case.start("echo up; sleep 300; echo no", pty=Pty())
+        await until_output(shell, b"up")
+        assert shell.stdin is not None
+        await shell.stdin.send_all(character)
+        info = await shell.wait()
+        assert (info.status, info.signal) == (Status.EXITED, number)
+        assert b"no" not in await read_all(shell)
+
+
+async def test_an_interactive_shell_on_a_terminal(case: Case) -> None:
+    """It prompts, echoes, has jobs of its own, and ends with its own code."""
+    async with case.open():
+        env = {"PS1": "ready> ", "ENV": None, "TERM": "dumb"}
+        shell = await case.start(["/bin/sh", "-i"], pty=Pty(), env=env)
+        await until_output(shell, b"ready> ")
+        assert shell.stdin is not None
+        await shell.stdin.send_all(b"echo he''llo\nsleep 300 &\nexit 6\n")
+        info = await shell.wait()
+        assert (info.status, info.returncode) == (Status.EXITED, 6)
+        assert b"\r\nhello\r\n" in await read_all(shell)

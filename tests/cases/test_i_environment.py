@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import fcntl
 import os
@@ -345,3 +346,15 @@ def _unwanted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+async def test_variables_of_every_kind_and_size(case: Case) -> None:
+    """Names that no shell could set, values of many lines, and far more than a pipe holds."""
+    odd = {"A B": "1", "1X": "2", "X.Y": "3", "\N{SNOWMAN}": "\N{COMET}", "N": "a\nb", "E": ""}
+    many = {f"V{i}": "x" * 1000 for i in range(1000)}
+    program = "import os, sys; sys.stdout.buffer.write(repr(dict(os.environb)).encode())"
+    async with case.open():
+        _, output = await case.run([sys.executable, "-c", program], env={**odd, **many})
+        seen = ast.literal_eval(output.decode())
+        given = {name.encode(): value.encode() for name, value in {**odd, **many}.items()}
+        assert {name: seen.get(name) for name in given} == given

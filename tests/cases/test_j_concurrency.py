@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import subprocess
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -378,3 +380,46 @@ def _descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
         if pid == ancestor:
             return True
     return False
+
+
+COMMANDS = (
+    "true",
+    "exit 3",
+    "sleep 0.05",
+    "sleep 300 & sleep 0.1",
+    "trap '' TERM; sleep 300",
+    "seq 10000",
+    "cat; kill -STOP $$",
+)
+
+
+async def test_any_mixture_of_everything_keeps_the_contract(case: Case) -> None:
+    """Many tasks, each with a command, a policy, a limit and an end of its own (C1 to C10).
+
+    What is to hold of the events and of what is left is checked at the end of each case.
+    """
+    chance = random.Random(7)
+
+    async def one() -> None:
+        try:
+            with trio.move_on_after(chance.choice([0.01, 0.05, 1])):
+                shell = await case.start(
+                    chance.choice(COMMANDS),
+                    timeout=chance.choice([None, 0.05, 0.2, 1]),
+                    background=chance.choice(["kill", "wait", "keep"]),
+                    stdin=chance.choice([None, b"x" * 100_000, subprocess.PIPE]),
+                )
+                await trio.sleep(chance.random() * 0.1)
+                await chance.choice([shell.kill, shell.remove, shell.wait, shell.result])()
+                shell.set_timeout(chance.choice([0.01, None, 1]))
+        except ShellNotFoundError:
+            pass  # another way to say that it is removed
+
+    async with case.open(grace=0.1, retain=3, limiter=trio.CapacityLimiter(8)) as shells:
+        async with trio.open_nursery() as nursery:
+            for _ in range(60):
+                nursery.start_soon(one)
+        counts = shells.statistics()
+        assert counts.retained <= 3
+        assert counts.created == counts.ended + counts.running
+        assert counts.last_seq == len(case.events)
