@@ -24,9 +24,11 @@ from ._refusal import shortage
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PROGRAM = os.path.join(_HERE, "_helpers", "__main__.py")
 
-# Seconds. The first one is for a machine that has to read Python from a slow disk.
+# Seconds. The first one is for a machine that has to read Python from a slow disk; the second one
+# for a machine so busy that many shells were given up: who ends the fork server before it has
+# ended what is left of them lets that live for ever.
 _START = 15.0
-_END = 1.0
+_END = 10.0
 _BREATH = 0.005
 
 
@@ -157,9 +159,14 @@ class ForkServer:
                 messages.send(self._channel.sock, data, [theirs.fileno()])
 
     async def close(self) -> None:
-        """End it, and wait for that, about a second at most. Cancellation does not hinder it."""
+        """Have it end everything that is left, and then itself, and wait for that.
+
+        It takes milliseconds, unless shells were given up. Cancellation does not hinder it.
+        """
         with contextlib.suppress(OSError):
             self._channel.sock.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGCONT)  # if somebody has stopped it
         try:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + _END):
                 await trio.lowlevel.wait_readable(self._pidfd)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 # Two looks: a list of children that is read while it changes can lack an entry.
 _CLEAN_LOOKS = 2
 _STOPPING = 0.25
-_GIVE_UP = 1.0
+# Seconds without any progress, and in all.
+_NO_PROGRESS = 1.0
+_GIVE_UP = 10.0
 
 
 class Orphans:
@@ -27,13 +29,16 @@ class Orphans:
     def __init__(self) -> None:
         self.ended = True
         self._clean = 0
+        self._patience = 0.0
         self._give_up = 0.0
+        self._last: set[tuple[int, int]] = set()
         self._refused: dict[tuple[int, int], procfs.Process] = {}
 
     def expect(self) -> None:
         """A supervisor died in an unusual way: there may be some."""
         self.ended = False
         self._clean = 0
+        self._patience = time.monotonic() + _NO_PROGRESS
         self._give_up = time.monotonic() + _GIVE_UP
 
     def end(self, supervisors: frozenset[int]) -> None:
@@ -41,15 +46,26 @@ class Orphans:
         if self.ended:
             return
 
+        now = time.monotonic()
         found = list(self._find(supervisors))
+        if self._is_progress(found):
+            self._patience = now + _NO_PROGRESS
         self._clean = 0 if found else self._clean + 1
         if self._clean >= _CLEAN_LOOKS:
             self.ended = True
-        elif found and time.monotonic() > self._give_up:
+        elif found and now > min(self._patience, self._give_up):
             self._refused.update((process.identity, process) for process in found)
         elif found:
-            until = time.monotonic() + _STOPPING
+            until = now + _STOPPING
             killing.stop_and_kill(lambda: self._find(supervisors), until)
+
+    def _is_progress(self, found: list[procfs.Process]) -> bool:
+        """Whether it is not the same as at the last look, or somebody is about to end.
+
+        A machine may be so busy that a second is not enough to kill each of them once.
+        """
+        last, self._last = self._last, {process.identity for process in found}
+        return self._last != last or any(process.dying for process in found)
 
     def refused(self) -> list[tuple[int, str]]:
         """Pid and name of those that live and could not be ended."""
