@@ -28,7 +28,7 @@ _PROGRAM = os.path.join(_HERE, "_helpers", "__main__.py")
 # for a machine so busy that many shells were given up: who ends the fork server before it has
 # ended what is left of them lets that live for ever.
 _START = 15.0
-_END = 10.0
+_END = 60.0
 _BREATH = 0.005
 
 

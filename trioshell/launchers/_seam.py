@@ -221,7 +221,10 @@ class Launcher(abc.ABC):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Free everything. Called after every process was waited for; at most about a second."""
+        """Free everything. Called after every process was waited for; at most about a second.
+
+        Longer only while something of a process that was given up is still being ended.
+        """
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     @property
