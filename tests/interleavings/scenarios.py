@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trioshell.testing import Do, Life, Program, Script
+from trioshell.testing import Do, Life, Program, Reader, Script
 
 _EXITS_AT_1: Final = Script.exits(after=1.0)
 _STUBBORN: Final = Script.forever().ignores("TERM")
@@ -138,6 +138,66 @@ SCENARIOS: Final[dict[str, tuple[Program, set[str]]]] = {
             )
         ),
         {"exited"},
+    ),
+    "limit of a polite one": (
+        Program(
+            ((Life(Script.forever().prints(b"ab").exits_on("TERM"), (Do("wait"),), timeout=1.0),),)
+        ),
+        {"timeout"},
+    ),
+    "create given up in the middle": (
+        Program(
+            ((Life(Script.forever().spawn_takes(1.0, shielded=True), (Do("wait"),), within=0.5),),)
+        ),
+        set(),
+    ),
+    "removal beside the retained": (
+        Program(
+            (
+                (Life(Script.exits(), (Do("wait"), _SLEEP, Do("look"))),),
+                (Life(Script.forever(), (_SLEEP, Do("remove"))),),
+            ),
+            retain=1,
+        ),
+        {"exited", "killed"},
+    ),
+    "subscribers, one behind, one late": (
+        Program(
+            ((Life(Script.forever(), (Do("sleep", 2.0), Do("remove"))),),),
+            readers=(Reader(max_buffer=1, pace=1.0), Reader(after=1.0, since=0), Reader()),
+        ),
+        {"killed"},
+    ),
+    "remove of a stubborn one": (
+        Program(((Life(_STUBBORN, (Do("remove"),)),),)),
+        {"killed"},
+    ),
+    "a start that fails in the only place": (
+        Program(
+            ((Life(Script.fails_to_start(), ()), Life(Script.exits(), (Do("wait"),))),),
+            limit=1,
+        ),
+        {"exited"},
+    ),
+    "what is kept against remove against exit": (
+        Program(
+            (
+                (
+                    Life(
+                        _EXITS_AT_1.leaves(Script.forever()),
+                        (_SLEEP, Do("remove")),
+                        background="keep",
+                    ),
+                ),
+            )
+        ),
+        {"exited", "killed"},
+    ),
+    "kill in the grace of a limit": (
+        Program(
+            ((Life(_STUBBORN, (Do("sleep", 1.5), Do("kill")), timeout=1.0),),),
+        ),
+        {"timeout", "killed"},
     ),
     "leaving against exit": (
         Program(((Life(_EXITS_AT_1, (Do("wait"),)),),), leave_after=1.0),
