@@ -207,7 +207,7 @@ _CREATIONS: Final[tuple[_Options, ...]] = (
     *({}, {"timeout": 2.0}) * 2,
 )
 # Who waits for what never ends plays no further life: mostly there is a limit to it.
-_LIMITED: Final = tuple(
+_LIMITED: Final[tuple[_Options, ...]] = tuple(
     limit | options for options in _CREATIONS for limit in ({"timeout": 2.0}, {"timeout": 1.0}, {})
 )
 _BACKGROUNDS: Final[tuple[Background, ...]] = ("kill", "keep", "wait", "keep")
