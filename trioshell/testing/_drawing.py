@@ -219,7 +219,7 @@ _LIFE: Final = 4 + _SCRIPT + (1 + _MOST_RIVALS) * _STORY
 
 def _life(choices: _Choices, *, trouble: bool) -> Life:
     script, fails = _script(choices, trouble=trouble), choices.of(_FAILS)
-    options = choices.of(_LIMITED if script.returncode is None else _CREATIONS)
+    options: _Options = choices.of(_LIMITED if script.returncode is None else _CREATIONS)
     background, rivals = choices.of(_BACKGROUNDS), choices.of(_RIVALS)
     if fails:
         return Life(Script.fails_to_start(), (), **options)
