@@ -70,7 +70,7 @@ for module, names in {{
 """
 
 # The supervised launcher and its helpers are for Linux only.
-LINUX_ONLY = re.compile(r"trioshell\.launchers\.(_supervised|_forkserver|_helpers)\b")
+LINUX_ONLY = re.compile(r"trioshell\.launchers\.(_supervised|_helpers)\b")
 
 
 def public(module: ModuleType) -> dict[str, object]:

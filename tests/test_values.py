@@ -89,7 +89,8 @@ def test_copied_metadata_are_read_only_and_its_own() -> None:
 def test_info_is_json() -> None:
     told = json.loads(json.dumps(INFO.as_dict()))
     assert (told["status"], told["signal"], told["metadata"]) == ("exited", 9, INFO.metadata)
-    odd = attrs.evolve(INFO, metadata={"x": [math.nan, -math.inf, {1}, b"\xff"], 2: None})
+    metadata: dict[Any, object] = {"x": [math.nan, -math.inf, {1}, b"\xff"], 2: None}
+    odd = attrs.evolve(INFO, metadata=metadata)
     assert json.loads(json.dumps(odd.as_dict(), allow_nan=False))["metadata"] == {
         "x": ["nan", "-inf", [1], "\udcff"],
         "2": None,

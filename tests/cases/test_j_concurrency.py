@@ -410,7 +410,9 @@ async def test_any_mixture_of_everything_keeps_the_contract(case: Case) -> None:
                     stdin=chance.choice([None, b"x" * 100_000, subprocess.PIPE]),
                 )
                 await trio.sleep(chance.random() * 0.1)
-                await chance.choice([shell.kill, shell.remove, shell.wait, shell.result])()
+                ends: list[Callable[[], Awaitable[object]]]
+                ends = [shell.kill, shell.remove, shell.wait, shell.result]
+                await chance.choice(ends)()
                 shell.set_timeout(chance.choice([0.01, None, 1]))
         except ShellNotFoundError:
             pass  # another way to say that it is removed

@@ -18,8 +18,8 @@ from tests.supervised import rig
 from tests.supervised.rig import marked
 from trioshell._exceptions import SpawnError
 from trioshell.launchers import Spec
-from trioshell.launchers._forkserver import ForkServer, HelperError
 from trioshell.launchers._supervised import SupervisedLauncher
+from trioshell.launchers._supervised.forkserver import ForkServer, HelperError
 
 # Nobody carries it: what counts is what descends from here.
 OURS = f"no mark {os.getpid()}"
@@ -175,7 +175,7 @@ async def test_supervisors_are_reused(start: Start, launcher: SupervisedLauncher
 async def test_idle_supervisors_are_bounded(
     start: Start, launcher: SupervisedLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trioshell.launchers._supervised._MAX_IDLE", 3)
+    monkeypatch.setattr("trioshell.launchers._supervised.launcher._MAX_IDLE", 3)
     processes = [await start("read x", stdin=True) for _ in range(6)]
     supervisors = {rig.parent(process.pid) for process in processes}
     assert len(supervisors) == 6
@@ -284,7 +284,7 @@ async def test_stuck_start_may_be_cancelled(
     launcher: SupervisedLauncher, spec: SpecOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A supervisor that does not answer is given up, and what it has made is deleted."""
-    monkeypatch.setattr("trioshell.launchers._supervised._UNDOING", 0.1)
+    monkeypatch.setattr("trioshell.launchers._supervised.launcher._UNDOING", 0.1)
     one = _stuck(spec, tmp_path)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(launcher.launch, one)
@@ -356,7 +356,7 @@ async def test_helper_that_says_nothing_is_given_up(
     """A program that is not our Python is ended, and explained."""
     silent = executable(tmp_path / "python-silent", "#!/bin/sh\nexec sleep 300\n")
     monkeypatch.setattr(sys, "executable", silent)
-    monkeypatch.setattr("trioshell.launchers._forkserver._START", 0.2)
+    monkeypatch.setattr("trioshell.launchers._supervised.forkserver._START", 0.2)
     with pytest.raises(HelperError, match="did not answer"):
         await ForkServer.start()
 

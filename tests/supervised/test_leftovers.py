@@ -14,7 +14,7 @@ import pytest
 HOST = """
 import json, os, sys, trio
 from trioshell.launchers import Spec
-from trioshell.launchers._forkserver import HelperError
+from trioshell.launchers._supervised import HelperError
 from trioshell.launchers._supervised import SupervisedLauncher
 
 directory, sys.executable = sys.argv[1:]

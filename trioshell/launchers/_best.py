@@ -9,9 +9,8 @@ import attrs
 import trio
 
 from ._direct import DirectLauncher
-from ._forkserver import HelperError
 from ._seam import Guarantees, Launcher, Process, Spec
-from ._supervised import SupervisedLauncher
+from ._supervised import HelperError, SupervisedLauncher
 
 
 def best_launcher() -> Launcher:

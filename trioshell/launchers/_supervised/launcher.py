@@ -24,17 +24,17 @@ from typing import final
 import attrs
 import trio
 
-from .._exceptions import SpawnError, spawn_error
-from .._records import Leftover
-from ._files import FileCapture, remove, unmade
-from ._forkserver import ForkServer, ServerGoneError
-from ._helpers import messages
-from ._link import Link, LinkLostError, is_free
-from ._order import Order
-from ._refusal import refusal
-from ._seam import Guarantees, Launcher, Spec
-from ._supervised_process import SupervisedProcess
-from ._sweep import Sweeper
+from ..._exceptions import SpawnError, spawn_error
+from ..._records import Leftover
+from .._files import FileCapture, remove, unmade
+from .._helpers import messages
+from .._refusal import refusal
+from .._seam import Guarantees, Launcher, Spec
+from .._sweep import Sweeper
+from .forkserver import ForkServer, ServerGoneError
+from .link import Link, LinkLostError, is_free
+from .order import Order
+from .process import SupervisedProcess
 
 # Supervisors that wait for their next command: about 1 MiB of memory each.
 _MAX_IDLE = 32

@@ -6,15 +6,13 @@ import contextlib
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import attrs
 import trio
 
-from ._helpers import messages
-
-if TYPE_CHECKING:
-    from ._forkserver import ForkServer
+from ..._records import Leftover
+from .._helpers import messages
 
 
 class LinkLostError(Exception):
@@ -29,6 +27,17 @@ class LinkLostError(Exception):
         self.unheard = unheard
 
 
+class Server(Protocol):
+    """Who forked a supervisor, and inherits what it leaves."""
+
+    async def clear(self, serial: int, *, kill: bool) -> tuple[Leftover, ...] | None:
+        """Wait until the supervisor is gone with everything it left; None: that cannot be told."""
+        ...
+
+    def give_up(self, serial: int) -> None:
+        """Have it killed with everything it has running, and do not wait for that."""
+
+
 @attrs.define(eq=False)
 class Link:
     """A socket to a supervisor, which serves one shell after another.
@@ -39,7 +48,7 @@ class Link:
         number: Of its current shell. Whatever is said about an earlier one is ignored.
     """
 
-    server: ForkServer
+    server: Server
     serial: int
     _channel: messages.Channel
     number: int = 0
@@ -187,7 +196,7 @@ def is_free(last: messages.Message) -> bool:
             return True
 
 
-def make_link(server: ForkServer, serial: int) -> tuple[Link, socket.socket]:
+def make_link(server: Server, serial: int) -> tuple[Link, socket.socket]:
     """A new link, and the end that a supervisor is to get.
 
     Raises:

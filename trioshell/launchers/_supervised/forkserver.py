@@ -15,14 +15,14 @@ from typing import Self
 import attrs
 import trio
 
-from .._exceptions import SpawnError
-from .._records import Leftover
-from ._helpers import messages
-from ._link import Link, make_link
-from ._refusal import shortage
+from ..._exceptions import SpawnError
+from ..._records import Leftover
+from .._helpers import messages
+from .._refusal import shortage
+from .link import Link, make_link
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_PROGRAM = os.path.join(_HERE, "_helpers", "__main__.py")
+_LAUNCHERS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PROGRAM = os.path.join(_LAUNCHERS, "_helpers", "__main__.py")
 
 # Seconds. The first one is for a machine that has to read Python from a slow disk; the second one
 # for a machine so busy that many shells were given up: who ends the fork server before it has

@@ -10,13 +10,13 @@ from typing import Protocol
 import attrs
 import trio
 
-from .._records import Ending, Leftover, Pty, Usage
-from ._files import FileCapture
-from ._helpers import messages
-from ._link import Link, LinkLostError
-from ._order import Inputs
-from ._seam import Process, Spec
-from ._stdin import StdinStream
+from ..._records import Ending, Leftover, Pty, Usage
+from .._files import FileCapture
+from .._helpers import messages
+from .._seam import Process, Spec
+from .._stdin import StdinStream
+from .link import Link, LinkLostError
+from .order import Inputs
 
 _LOST = "the supervisor of this shell was killed, so how its leader ended is not known"
 _ABANDONED = "the shell could not be ended in time"

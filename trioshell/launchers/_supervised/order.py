@@ -10,9 +10,9 @@ from typing import Self
 
 import attrs
 
-from ._helpers import messages
-from ._seam import MARK, Spec
-from ._stdin import StdinFeeder, StdinStream
+from .._helpers import messages
+from .._seam import MARK, Spec
+from .._stdin import StdinFeeder, StdinStream
 
 
 @attrs.define(eq=False)
