@@ -211,20 +211,30 @@ def _check_size(size: int, what: str, instead: str) -> None:
 
 def _program(name: bytes, directory: str | None, environ: Mapping[bytes, bytes]) -> bytes:
     """Find the program as the child would: PATH of its environment, relative to its directory."""
-    here = os.fsencode(directory or "")
-    folders = [b""] if b"/" in name else environ.get(b"PATH", os.defpath.encode()).split(b":")
     found = None
-    for folder in folders:
-        path = os.path.join(here, folder, name)
+    paths = _candidates(name, directory, environ)
+    for path in paths:
         if os.path.isfile(path):
             found = path
             if _checks.may_execute(path):
                 return path
     shown = os.fsdecode(name)
-    if found is not None or os.path.isdir(os.path.join(here, folders[0], name)):
+    if found is not None or os.path.isdir(paths[0]):
         what = f"the program {shown!r} is not an executable file"
         raise spawn_error(errno.EACCES, what, os.fsdecode(found or name))
     if b"/" in name:
-        number = _no_directory(os.fsdecode(os.path.join(here, name))) or errno.ENOENT
+        number = _no_directory(os.fsdecode(paths[0])) or errno.ENOENT
         raise spawn_error(number, f"the program {shown!r} was not found", shown)
     raise spawn_error(errno.ENOENT, f"the program {shown!r} was not found on PATH", shown)
+
+
+def _candidates(
+    name: bytes, directory: str | None, environ: Mapping[bytes, bytes]
+) -> Sequence[bytes]:
+    if name.startswith(b"/"):
+        return (name,)
+    here = os.fsencode(directory or "")
+    if b"/" in name:
+        return (os.path.join(here, name),)
+    folders = environ.get(b"PATH", os.defpath.encode()).split(b":")
+    return [os.path.join(here, folder, name) for folder in folders]
