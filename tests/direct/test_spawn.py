@@ -35,6 +35,16 @@ def impolite_host() -> Generator[None]:
         signal.signal(number, handler)
 
 
+@pytest.mark.parametrize("executable", ["", "/usr/sbin/server", "/nowhere/python3"])
+async def test_host_without_a_python_starts_commands_all_the_same(
+    start: Start, impolite_host: None, monkeypatch: pytest.MonkeyPatch, executable: str
+) -> None:
+    """Embedded in another program there is none; what the host ignores is then ignored."""
+    monkeypatch.setattr(sys, "executable", executable)
+    ending, output = await run(start, "echo up; exit 3")
+    assert (ending.returncode, output) == (3, b"up\n")
+
+
 @linux_only
 @pytest.mark.parametrize("pty", [None, Pty()], ids=["pipe", "terminal"])
 async def test_signals_are_default_whatever_the_host_does(

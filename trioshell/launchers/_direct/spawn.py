@@ -23,6 +23,7 @@ from typing import Any
 
 import trio
 
+from .._python import python
 from .._seam import Spec
 from .wiring import Wiring
 
@@ -37,8 +38,7 @@ _STARTER = os.path.join(os.path.dirname(__file__), "starter.py")
 
 def has_starter() -> bool:
     """Whether there is a Python to prepare commands with."""
-    frozen = getattr(sys, "frozen", False)
-    return bool(sys.executable) and not frozen and os.path.isfile(_STARTER)
+    return python() is not None and os.path.isfile(_STARTER)
 
 
 async def spawn(spec: Spec, wiring: Wiring) -> trio.Process:

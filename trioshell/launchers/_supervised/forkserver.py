@@ -18,6 +18,7 @@ import trio
 from ..._exceptions import SpawnError
 from ..._records import Leftover
 from .._helpers import messages
+from .._python import python
 from .._refusal import shortage
 from .link import Link, make_link
 
@@ -62,9 +63,9 @@ class ForkServer:
 
         Cancellation: none is left.
         """
-        check_python()
+        program = _program()
         try:
-            server = cls._popen()
+            server = cls._popen(program)
         except OSError as error:
             if shortage(error.errno or 0) is not None:
                 raise  # that is of the moment, and says nothing about this system
@@ -83,11 +84,10 @@ class ForkServer:
         return server
 
     @classmethod
-    def _popen(cls) -> Self:
+    def _popen(cls, program: list[str]) -> Self:
         """Start it inline: a thread for it would cost more than it takes."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        program = [sys.executable, "-I", "-S", _PROGRAM, "trioshell-forkserver", str(os.getpid())]
         with contextlib.ExitStack() as undo, theirs:
             undo.callback(ours.close)
             process = subprocess.Popen(
@@ -210,14 +210,11 @@ class ForkServer:
                     await trio.sleep(_BREATH)
 
 
-def check_python() -> None:
-    """Raise `HelperError` where there is no interpreter to run the helpers with.
-
-    In a frozen or embedding program `sys.executable` is that program: starting it would start
-    another one of it.
-    """
-    name = os.path.basename(sys.executable or "").lower()
-    if getattr(sys, "frozen", False) or not ("python" in name or "pypy" in name):
+def _program() -> list[str]:
+    """What to run as a fork server."""
+    interpreter = python()
+    if interpreter is None:
         raise HelperError(errno.ENOENT, f"there is no Python to run helpers: {sys.executable!r}")
     if not os.path.isfile(_PROGRAM):
         raise HelperError(errno.ENOENT, "the helpers are not installed as files", _PROGRAM)
+    return [interpreter, "-I", "-S", _PROGRAM, "trioshell-forkserver", str(os.getpid())]
