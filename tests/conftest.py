@@ -1,6 +1,18 @@
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, Phase, settings
+
+# A run in the background, or under nohup, ignores these, and so would every program it starts.
+# That is kept for commands, and tested where it is meant; everywhere else a signal is to be heard.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 pytest_plugins = ["pytester", "tests.leaks"]
 

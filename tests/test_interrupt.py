@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
 
 import pytest
 import trio
@@ -11,14 +10,6 @@ import trio
 from trioshell import Exited, Status, open_shells
 from trioshell._events import Event
 from trioshell.testing import FakeLauncher, Script
-
-
-@pytest.fixture(autouse=True)
-def interrupts() -> Generator[None]:
-    """As on a terminal: a program that was started in the background ignores SIGINT."""
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, former)
 
 
 @pytest.mark.parametrize("body", [None, KeyboardInterrupt, LookupError])
