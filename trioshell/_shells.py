@@ -71,7 +71,7 @@ class Shells:
     _ids: Ids
 
     def __repr__(self) -> str:
-        running = len(self._registry.running)
+        running = self._registry.created - self._registry.ended
         state = "closed" if self._registry.log.closed else f"{running} running"
         return f"<Shells {state}, {self._registry.retained} retained>"
 
@@ -263,7 +263,7 @@ class Shells:
     def statistics(self) -> Statistics:
         """Counts of this moment."""
         return Statistics(
-            running=len(self._registry.running),
+            running=self._registry.created - self._registry.ended,
             retained=self._registry.retained,
             created=self._registry.created,
             ended=self._registry.ended,
