@@ -6,11 +6,13 @@ import contextlib
 import errno
 import os
 import resource
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from tests import leaks
 from tests.direct.rig import SpecOf, Start, alive, run, until
@@ -368,3 +370,32 @@ async def test_helper_that_cannot_start_is_explained(
     monkeypatch.setattr(sys, "executable", broken)
     with pytest.raises(HelperError, match="instead of answering"):
         await ForkServer.start()
+
+
+async def test_end_is_heard_beside_an_older_signal(
+    launcher: SupervisedLauncher, spec: SpecOf
+) -> None:
+    """A SIGCHLD that was there before the command must not hide that of its end."""
+    first = await launcher.launch(spec("exec sleep 60"))
+    supervisor = rig.parent(first.pid)
+    first.kill(0)
+    await first.wait()
+    first.capture.remove()
+    for _ in range(20):
+        # Both are there when it looks: the command, and a signal that means nothing any more.
+        os.kill(supervisor, signal.SIGSTOP)
+        os.kill(supervisor, signal.SIGCHLD)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end_while_stopped, launcher, spec("exit 3"), supervisor)
+            await trio.testing.wait_all_tasks_blocked()
+            os.kill(supervisor, signal.SIGCONT)
+
+
+async def end_while_stopped(launcher: SupervisedLauncher, spec: Spec, supervisor: int) -> None:
+    process = await launcher.launch(spec)
+    os.kill(supervisor, signal.SIGSTOP)
+    await until(lambda: not alive(process.pid))
+    os.kill(supervisor, signal.SIGCONT)
+    with trio.fail_after(20):
+        assert (await process.wait()).returncode == 3
+    process.capture.remove()

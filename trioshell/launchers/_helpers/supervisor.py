@@ -55,13 +55,12 @@ class Supervisor:
 
     def step(self) -> None:
         """Wait for something to happen, and do what is to be done."""
-        shell = self._shell
         for fd, _ in self._poll.poll(self._timeout()):
             self._handle(fd)
-        if shell is not None:
-            self._turn(shell)
-        elif self._shell is not None:
-            self._aim(self._shell)  # it was just started
+        # Also a shell that was just started: there may have been an old SIGCHLD in the same batch,
+        # and with it that of a leader that has ended already would have been cleared away.
+        if self._shell is not None:
+            self._turn(self._shell)
 
     def close(self) -> None:
         self._own_children.close()
