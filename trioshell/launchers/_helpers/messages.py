@@ -39,6 +39,9 @@ Commands and ends travel as plain tuples. The environment is by far the largest 
 and hardly ever changes, so it is sent only when it is not that of the last command.
 """
 
+# `typing` is not for here, see below.
+# pyright: reportUntypedNamedTuple=false
+
 from __future__ import annotations
 
 import array
