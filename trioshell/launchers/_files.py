@@ -10,11 +10,10 @@ from typing import Self
 import attrs
 
 from .._exceptions import OutputLostError, SpawnError, spawn_error
+from ._helpers.creating import create
 from ._refusal import shortage
 from ._seam import Capture
 
-# O_EXCL and O_NOFOLLOW: a file or a symlink planted in the directory is never written to.
-_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -53,7 +52,7 @@ class FileCapture(Capture):
             SpawnError: It cannot be made; names the path.
         """
         try:
-            fd = _create(path)
+            fd = create(path)
         except OSError as error:
             raise unmade(error.errno or 0, path) from error
         status = os.fstat(fd)
@@ -201,14 +200,6 @@ def remove(path: str) -> None:
     """Delete a capture file, if it is there."""
     with contextlib.suppress(OSError):
         os.unlink(path)
-
-
-def _create(path: str) -> int:
-    try:
-        return os.open(path, _CREATE, 0o600)
-    except FileNotFoundError:
-        os.mkdir(os.path.dirname(path), 0o700)
-        return os.open(path, _CREATE, 0o600)
 
 
 def _pread(fd: int, start: int, limit: int, path: str) -> bytes:

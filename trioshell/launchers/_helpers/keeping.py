@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 
+from .creating import create
 from .starting import StartError
-
-# O_EXCL and O_NOFOLLOW: a file or a symlink planted in the directory is never written to.
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class CaptureFile:
@@ -29,7 +27,7 @@ class CaptureFile:
         """
         self._path = path
         try:
-            self.fd = os.open(os.devnull, os.O_RDWR) if path is None else _create(path)
+            self.fd = os.open(os.devnull, os.O_RDWR) if path is None else create(path)
         except OSError as error:
             raise StartError(error.errno or 0, "capture") from error
         status = os.fstat(self.fd)
@@ -58,11 +56,3 @@ class CaptureFile:
                 os.unlink(self._path)
             except OSError:
                 pass  # it is gone already
-
-
-def _create(path: bytes) -> int:
-    try:
-        return os.open(path, _NEW, 0o600)
-    except FileNotFoundError:
-        os.mkdir(os.path.dirname(path), 0o700)
-        return os.open(path, _NEW, 0o600)
