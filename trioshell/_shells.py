@@ -71,9 +71,9 @@ class Shells:
     _ids: Ids
 
     def __repr__(self) -> str:
-        running = self._registry.created - self._registry.ended
-        state = "closed" if self._registry.log.closed else f"{running} running"
-        return f"<Shells {state}, {self._registry.retained} retained>"
+        counts = self.statistics()
+        state = "closed" if self._registry.log.closed else f"{counts.running} running"
+        return f"<Shells {state}, {counts.retained} retained>"
 
     async def create(
         self,
