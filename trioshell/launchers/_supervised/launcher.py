@@ -37,7 +37,7 @@ from .order import Order
 from .process import SupervisedProcess
 
 # Supervisors that wait for their next command: about 1 MiB of memory each.
-_MAX_IDLE = 32
+_MAX_IDLE = 64
 
 # A command that the system refused for the moment is tried again, for 1.3 s in all.
 _FOR_THE_MOMENT = {errno.EAGAIN, errno.ENOMEM, errno.ETXTBSY}
