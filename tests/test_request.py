@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from trioshell import Guarantees, Pty, SpawnError
@@ -23,6 +24,7 @@ def ask(
     *,
     guarantees: Guarantees = ALL,
     durable: bool = False,
+    scope: Requests | None = None,
     **changes: Any,
 ) -> Request:
     arguments: dict[str, Any] = {
@@ -37,7 +39,8 @@ def ask(
         "pty": None,
         "metadata": None,
     }
-    return requests(guarantees, durable=durable).new(command, **(arguments | changes))
+    scope = scope or requests(guarantees, durable=durable)
+    return scope.new(command, **(arguments | changes))
 
 
 def requests(guarantees: Guarantees = ALL, *, durable: bool = False) -> Requests:
@@ -256,6 +259,15 @@ def test_request_refuses_what_the_launcher_cannot_do() -> None:
 def test_request_refuses_a_limit_without_room(limit: int) -> None:
     with pytest.raises(ValueError, match="output_limit"):
         ask(output_limit=limit)
+
+
+def test_request_kill_at_a_limit_needs_one() -> None:
+    """C14: the limit may be the scope's, but without any it would never come to the kill."""
+    with pytest.raises(ValueError, match="needs an output_limit"):
+        ask(on_output_limit="kill")
+    assert ask(on_output_limit="kill", output_limit=7).output_limit == 7
+    scope = attrs.evolve(requests(), output_limit=9)
+    assert ask(scope=scope, on_output_limit="kill").output_limit == 9
 
 
 def test_request_metadata() -> None:

@@ -96,9 +96,7 @@ class Requests:
         checked = _checks.command(command)
         if background is not None:
             _checks.choice("background", background, BACKGROUNDS)
-        _checks.choice("on_output_limit", on_output_limit, _ON_OUTPUT_LIMIT)
-        if output_limit is not None:
-            check_output_limit(output_limit, self.guarantees)
+        limit = self._limit(output_limit, on_output_limit)
         _check_stdin(stdin, pty, self.guarantees)
         text = isinstance(checked, str)
         directory = _directory(cwd, real=self.real)
@@ -116,12 +114,22 @@ class Requests:
             timeout=_checks.timeout(timeout),
             grace=self.grace if grace is None else _checks.grace(grace),
             background=background or self.background,
-            output_limit=self.output_limit if output_limit is None else output_limit,
+            output_limit=limit,
             on_output_limit=on_output_limit,
             stdin=_stdin(stdin),
             pty=pty,
             metadata=_metadata(metadata, durable=self.durable),
         )
+
+    def _limit(self, limit: int | None, action: OnOutputLimit) -> int | None:
+        _checks.choice("on_output_limit", action, _ON_OUTPUT_LIMIT)
+        if limit is None:
+            limit = self.output_limit
+        else:
+            check_output_limit(limit, self.guarantees)
+        if limit is None and action == "kill":
+            raise ValueError("on_output_limit='kill' needs an output_limit, here or of the scope")
+        return limit
 
     def _executable(
         self, name: bytes, cwd: str | None, environment: Mapping[bytes, bytes], *, text: bool

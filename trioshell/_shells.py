@@ -107,7 +107,8 @@ class Shells:
                 the scope's.
             output_limit: Bytes of output to keep on disk: the first and the last part; what is
                 between becomes a gap. None: the scope's.
-            on_output_limit: ``"cut"``, or ``"kill"`` to end the tree at the limit.
+            on_output_limit: ``"cut"``, or ``"kill"`` to end the tree at the limit, which then
+                has to be given, here or for the scope.
             stdin: None: nothing to read; bytes: fed, then closed; `subprocess.PIPE`: write to
                 `Shell.stdin`.
             pty: Give the command a terminal.
