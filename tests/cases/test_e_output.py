@@ -164,7 +164,6 @@ async def test_the_tail_is_kept_and_everything_counted(case: Case) -> None:
         assert len(result.output) + result.truncated == 3_000_006
 
 
-@needs("output_limit")
 @pytest.mark.parametrize("limit", [1, 4096, 100_000, 2_000_000])
 async def test_a_cap_counts_what_it_drops(case: Case, limit: int) -> None:
     """Case 30, with a cap: the head and the tail stay, what is between is an exact gap.
@@ -224,7 +223,6 @@ def resident() -> int:
     return pages * resource.getpagesize()
 
 
-@needs("output_limit")
 @pytest.mark.parametrize("action", ["cut", "kill"])
 async def test_a_runaway_command_cannot_fill_the_disk(case: Case, action: str) -> None:
     """Case 32: one runaway command fills the disk and takes the service down.

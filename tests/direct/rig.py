@@ -1,11 +1,14 @@
-"""What the tests of the direct launcher share: commands driven through the seam."""
+"""What the tests of launchers of real processes share: commands driven through the seam."""
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -13,7 +16,7 @@ import trio
 
 from tests import leaks
 from trioshell._records import Ending
-from trioshell.launchers import Process, Spec
+from trioshell.launchers import Launcher, Process, Spec
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 
@@ -22,6 +25,47 @@ SpecOf = Callable[..., Spec]
 
 class Start(Protocol):
     async def __call__(self, command: str | tuple[str, ...], **options: Any) -> Process: ...
+
+
+def specs(directory: Path, **defaults: Any) -> SpecOf:
+    """Builds specs: text is run by sh, a tuple is a program with its arguments."""
+    numbers = itertools.count()
+
+    def build(command: str | tuple[str, ...], **options: Any) -> Spec:
+        # Unique beyond this test: processes are found by it.
+        id = f"sh_{os.getpid()}_{directory.name}_{next(numbers)}"
+        words = ("/bin/sh", "-c", command) if isinstance(command, str) else command
+        fields: dict[str, Any] = {
+            "id": id,
+            "argv": tuple(map(os.fsencode, words)),
+            "executable": os.fsencode(words[0]),
+            "cwd": str(directory),
+            "env": dict(os.environb),
+            "capture": str(directory / f"{id}.out"),
+            "grace": 5.0,
+        }
+        return Spec(**fields | defaults | options)
+
+    return build
+
+
+@asynccontextmanager
+async def starting(launcher: Launcher, spec: SpecOf) -> AsyncGenerator[Start]:
+    """Starts commands; whatever is left of them at the end is killed."""
+    started: list[Process] = []
+
+    async def launch(command: str | tuple[str, ...], **options: Any) -> Process:
+        process = await launcher.launch(spec(command, **options))
+        started.append(process)
+        return process
+
+    yield launch
+    for process in started:
+        process.kill(0)
+        with trio.move_on_after(5, shield=True):
+            await process.wait()
+            await process.wait_empty()
+        process.capture.remove()
 
 
 @asynccontextmanager
@@ -103,3 +147,8 @@ def cwd_of(pid: int) -> str | None:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
         return None
+
+
+def refuse_to_punch(fd: int, start: int, length: int) -> None:
+    """What `punch_hole` does on a file system that has no holes."""
+    raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))

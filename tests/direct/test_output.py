@@ -12,11 +12,21 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.direct.rig import SpecOf, Start, attended, everything, linux_only, run, said
+from tests.direct.rig import (
+    SpecOf,
+    Start,
+    attended,
+    everything,
+    linux_only,
+    refuse_to_punch,
+    run,
+    said,
+)
 from trioshell._exceptions import SpawnError
 from trioshell.launchers import Process
 from trioshell.launchers._direct import DirectLauncher
 from trioshell.launchers._files import FileCapture
+from trioshell.launchers._helpers import punching
 
 ROOT = Path(__file__).parents[2]
 
@@ -198,6 +208,18 @@ def test_full_disk_is_told_and_stops_nobody(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+async def test_file_system_that_cannot_punch_keeps_the_head(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C13: the bound on the disk is kept, what is missing is said, and the command goes on."""
+    monkeypatch.setattr(punching, "punch_hole", refuse_to_punch)
+    ending, output = await run(start, "head -c 5000000 /dev/zero; exit 3", output_limit=10_000)
+    assert ending.returncode == 3
+    assert ending.output_error is not None
+    assert f"only the first {ending.size} bytes" in ending.output_error
+    assert 10_000 < ending.size == len(output) < 10_000 + (1 << 20)
 
 
 FILE_SIZE = """

@@ -246,13 +246,6 @@ async def test_starter_that_does_not_run_is_an_error(
     assert os.listdir(tmp_path) == ["python"]
 
 
-async def test_output_limit_is_refused(spec: SpecOf, tmp_path: Path) -> None:
-    assert not DirectLauncher().guarantees.output_limit
-    with pytest.raises(ValueError, match="output_limit"):
-        await DirectLauncher().launch(spec("exit 0", output_limit=1000))
-    assert os.listdir(tmp_path) == []
-
-
 async def test_guarantees_are_honest() -> None:
     guarantees = DirectLauncher(note="asked for").guarantees
     assert (guarantees.launcher, guarantees.note) == ("direct", "asked for")

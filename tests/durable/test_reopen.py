@@ -124,7 +124,6 @@ async def test_retain_bytes_bounds_the_output_of_ended_shells(directory: Path) -
     assert deleted == [300, 300, 300, 300, 0, 900, 2000, 5000]
 
 
-@pytest.mark.skipif("supervised" not in LAUNCHERS, reason="no launcher here has output_limit")
 async def test_retain_bytes_counts_what_is_on_disk(directory: Path) -> None:
     """The gap of an output limit is not."""
     options: dict[str, Any] = {"retain_bytes": 300_000, "output_limit": 100_000}

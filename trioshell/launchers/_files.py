@@ -56,6 +56,8 @@ class FileCapture(Capture):
         except OSError as error:
             raise unmade(error.errno or 0, path) from error
         status = os.fstat(fd)
+        # A system that cannot tell where holes are cannot make any either.
+        sparse = sparse and hasattr(os, "SEEK_HOLE")
         return cls(path, (status.st_dev, status.st_ino), sparse), fd
 
     @classmethod

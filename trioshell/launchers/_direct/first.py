@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import trio
@@ -10,7 +10,7 @@ import trio
 Function = Callable[[], Awaitable[Any]]
 
 
-async def first_of(*functions: Function, beside: tuple[Function, ...] = ()) -> None:
+async def first_of(*functions: Function, beside: Iterable[Function] = ()) -> None:
     """Run functions at once; when the first one ends, cancel the others and return.
 
     Args:

@@ -54,7 +54,7 @@ class DirectLauncher(Launcher):
             escapees=False,
             host_crash=False,
             tree_usage=False,
-            output_limit=False,
+            output_limit=True,
             pty=has_starter(),
             note=self.note,
         )
@@ -64,10 +64,8 @@ class DirectLauncher(Launcher):
     async def launch(self, spec: Spec) -> DirectProcess:
         if spec.pty is not None and not has_starter():
             raise ValueError("pty is not possible in a frozen program with the direct launcher")
-        if spec.output_limit is not None:
-            raise ValueError("output_limit is not possible with the direct launcher")
         with contextlib.ExitStack() as undo:
-            store = Store.create(spec.capture or _temporary(spec.id))
+            store = Store.create(spec.capture or _temporary(spec.id), spec.output_limit)
             undo.callback(store.discard)
             try:
                 wiring = Wiring.of(spec)

@@ -19,13 +19,14 @@ from __future__ import annotations
 import math
 import signal
 import termios
+from functools import partial
 from typing import Self
 
 import attrs
 import trio
 
 from ..._records import Ending, Leftover, Pty
-from .._helpers import procfs
+from .._helpers import limiting, procfs
 from .._seam import Capture, Process, Spec
 from .._stdin import StdinFeeder, StdinStream
 from .census import Census
@@ -75,6 +76,7 @@ class DirectProcess(Process):
     _certain: bool = False
     _deadline: float = math.inf
     _patience: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _too_much: str | None = None
     _kept: bool = False
     _ending: Ending | None = None
     _held: bool = True
@@ -148,8 +150,19 @@ class DirectProcess(Process):
         return ending
 
     async def _run(self, *ends: Function) -> None:
-        feeding = () if self._feeder is None else (self._feeder.run,)
-        await first_of(*ends, beside=(self._watch.run, self._pump.run, *feeding))
+        beside: list[Function] = [self._watch.run, self._pump.run]
+        if self._feeder is not None:
+            beside.append(self._feeder.run)
+        limit = self._spec.output_limit
+        if limit is not None and self._spec.on_output_limit == "kill":
+            beside.append(partial(self._enforce, limit))
+        await first_of(*ends, beside=beside)
+
+    async def _enforce(self, limit: int) -> None:
+        await self._store.wait_beyond(limit)
+        if not (self._store.final or self._asked.is_set()):
+            self._too_much = limiting.reached(limit)
+            self.kill(self._spec.grace)
 
     async def _natural_end(self) -> None:
         await self._watch.wait()
@@ -242,6 +255,8 @@ class DirectProcess(Process):
         self._child.poll()
 
     def _trouble(self) -> str | None:
+        if self._too_much is not None:
+            return self._too_much
         if self._watch.returncode is not None:
             return None
         if not self._watch.reaped:

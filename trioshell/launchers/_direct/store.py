@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from .._files import FileCapture
+from .._helpers.limiting import Middle
 
 
 @attrs.define(eq=False)
@@ -31,20 +32,25 @@ class Store:
 
     capture: FileCapture
     _fd: int
+    _middle: Middle | None
     size: int = 0
     error: str | None = None
     final: bool = False
     _growth: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
 
     @classmethod
-    def create(cls, path: str) -> Self:
+    def create(cls, path: str, limit: int | None) -> Self:
         """Make the capture file.
+
+        Args:
+            path: Absolute.
+            limit: Bytes of output to keep: the first and the last ones; None: all.
 
         Raises:
             SpawnError: It cannot be made.
         """
-        capture, fd = FileCapture.create(path, sparse=False)
-        store = cls(capture, fd)
+        capture, fd = FileCapture.create(path, sparse=limit is not None)
+        store = cls(capture, fd, None if limit is None else Middle(fd, limit))
         capture.rescue_with(store._reopen)
         return store
 
@@ -54,13 +60,20 @@ class Store:
             return
         try:
             self._check_length()
-            while data:
-                written = os.write(self._fd, data)
-                self.size += written
-                data = data[written:]
+            while data and self.error is None:
+                data = data[self._put(data) :]
         except OSError as error:
             self.error = f"output is kept only up to byte {self.size}: {error.strerror}"
         self._growth.unpark_all()
+
+    def _put(self, data: memoryview) -> int:
+        if self._middle is not None:
+            data = data[: self._middle.room(self.size)]
+        written = os.write(self._fd, data)
+        self.size += written
+        if self._middle is not None and self._middle.is_due(self.size):
+            self.error = self._middle.drop(self.size)
+        return written
 
     async def wait_beyond(self, size: int) -> None:
         """Wait until there are more than ``size`` bytes, or there will be no more."""
@@ -73,6 +86,8 @@ class Store:
         if self.final:
             return
         self.final = True
+        if self._middle is not None and self.error is None:
+            self.error = self._middle.drop(self.size)
         if self._in_place():
             os.close(self._fd)
             trouble = self.capture.finish(self.size, None)

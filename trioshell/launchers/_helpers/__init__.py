@@ -2,7 +2,8 @@ r"""The helper processes of the supervised launcher: a fork server and its super
 
 The host starts this folder as a program (see ``__main__.py``). What runs in it depends on the
 standard library alone and imports neither trio nor the rest of trioshell; the host imports
-`messages`, `procfs`, `killing` and `creating` from here, so that both sides share one text.
+`messages`, `procfs`, `killing`, `creating` and `limiting` from here, so that both sides share one
+text.
 
 The theory
 ----------

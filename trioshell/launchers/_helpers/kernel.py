@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PR_SET_CHILD_SUBREAPER = 36
-_FALLOC_FL_KEEP_SIZE = 1
-_FALLOC_FL_PUNCH_HOLE = 2
 SIGNAL_SIZE = 128  # of what is read from a signalfd
 _SPAWN_FLAGS = 0x04 | 0x08 | 0x80  # SETSIGDEF, SETSIGMASK, SETSID
 
@@ -32,8 +30,6 @@ _posix_spawn.argtypes = [
     ctypes.c_void_p,
     ctypes.c_void_p,
 ]
-_fallocate = getattr(_libc, "fallocate64", _libc.fallocate)
-_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
 
 def become_subreaper() -> None:
@@ -53,16 +49,6 @@ def signal_descriptor(number: int) -> int:
     fd: int = _libc.signalfd(-1, mask, os.O_NONBLOCK | os.O_CLOEXEC)
     _check_errno(fd)
     return fd
-
-
-def punch_hole(fd: int, start: int, length: int) -> None:
-    """Give the blocks of a range back to the file system; the file keeps its size.
-
-    Raises:
-        OSError: EOPNOTSUPP where the file system cannot.
-    """
-    flags = _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE
-    _check_errno(_fallocate(fd, flags, start, length))
 
 
 class Environment:

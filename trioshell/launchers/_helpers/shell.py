@@ -18,7 +18,7 @@ import os
 import signal
 import time
 
-from . import messages, starting
+from . import limiting, messages, starting
 from .keeping import CaptureFile
 from .notes import Notes
 from .pumping import Pump
@@ -205,7 +205,7 @@ class Shell:
 
     def _kill_for_output(self, limit: int) -> None:
         if self._trouble is None and self._stage == RUNNING:
-            self._trouble = f"output limit of {limit} bytes reached"
+            self._trouble = limiting.reached(limit)
             self.kill(self._command.grace)
 
     def _end(self) -> None:

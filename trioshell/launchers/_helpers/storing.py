@@ -10,13 +10,12 @@ from __future__ import annotations
 import errno
 import os
 
-from . import kernel
+from .limiting import Middle
 
 # No call takes more, so that a flood never keeps a supervisor from its other work.
 LARGEST_STEP = 1 << 20
 _COPY = 1 << 16
 _SPLICE = 0x01 | 0x02  # SPLICE_F_MOVE, SPLICE_F_NONBLOCK
-_BLOCK = 4096
 _LOST = "output was lost from here on"
 
 
@@ -104,54 +103,24 @@ class Store:
 
 
 class LimitedStore(Store):
-    """Output of which only the head and the tail stay on the disk.
-
-    The file keeps its length and so every byte its offset; the blocks between head and tail are
-    given back. Only whole blocks are: a part of a block would turn into zeros that look like
-    output. So slightly more than the limit stays, and on the way up to 64 KiB more (1 MiB with
-    large limits or blocks): giving back little by little costs time.
-    """
+    """Output of which only the head and the tail stay on the disk."""
 
     def __init__(self, file: int, null: int, limit: int) -> None:
         super().__init__(file, null)
-        self._limit = limit
-        self._block = min(max(_BLOCK, os.fstat(file).st_blksize), _COPY)
-        slack = min(max(1 << 16, limit // 16, 8 * self._block), 1 << 20)
-        # Whole blocks alone are given back, at both ends of the hole, and the last one is begun.
-        self._most = limit + slack - 3 * self._block
-        self._hole_start = self._hole_end = _round_up(limit // 2, self._block)
+        self._middle = Middle(file, limit)
 
     def take(self, source: int, count: int) -> int:
         if not self._storing:
             return super().take(source, count)
-        moved = super().take(source, min(count, self._room))
-        if self._room < (self._most - self._limit) // 4:
+        moved = super().take(source, min(count, self._middle.room(self.size)))
+        if self._middle.is_due(self.size):
             self.trim()
         return moved
 
-    @property
-    def _room(self) -> int:
-        """Bytes that may be stored before the next trim."""
-        return self._most - self.size + self._hole_end - self._hole_start
-
     def trim(self) -> None:
-        end = (self.size - self._limit + self._limit // 2) // self._block * self._block
-        if self.size <= self._limit or end <= self._hole_end:
-            return
-        try:
-            kernel.punch_hole(self._file, self._hole_end, end - self._hole_end)
-        except OSError as error:
-            # Stop at what there is: the bound on the disk is the promise that is kept.
-            self.stop(
-                f"the file system cannot drop the middle of a file ({error.strerror}), "
-                f"so only the first {self.size} bytes were kept"
-            )
-        else:
-            self._hole_end = end
-
-
-def _round_up(size: int, block: int) -> int:
-    return -(-size // block) * block
+        trouble = self._middle.drop(self.size)
+        if trouble is not None:
+            self.stop(trouble)
 
 
 def _words(error: OSError) -> str:
