@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.direct.rig import signals
+
 from .conftest import LAUNCHERS, Stage
 
 # A fake process has no context.
@@ -92,7 +94,7 @@ async def test_no_signal_is_ignored_or_blocked(stage: Stage) -> None:
         result = await (await shells.create(("cat", "/proc/self/status"))).result()
     assert result.output is not None
     status = dict(line.split(":\t", 1) for line in result.output.splitlines())
-    assert (int(status["SigIgn"], 16), int(status["SigBlk"], 16)) == (0, 0)
+    assert (signals(status["SigIgn"]), signals(status["SigBlk"])) == (0, 0)
 
 
 async def test_descriptors_of_the_host_are_not_inherited(stage: Stage) -> None:

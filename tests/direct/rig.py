@@ -121,6 +121,15 @@ def state(pid: int) -> str | None:
     return None if process is None else process.state
 
 
+def signals(mask: str | bytes) -> int:
+    """A mask of signals as in /proc, without those that no program can set.
+
+    Signals 32 and 33 are the C library's own. Its `posix_spawn` leaves them ignored, so they are
+    for everything that was started by it, this process for example.
+    """
+    return int(mask, 16) & ~(0b11 << 31)
+
+
 def name(pid: int) -> str | None:
     """What the kernel calls it: the program, once it is that."""
     process = leaks.Process.read(pid)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.direct.rig import SpecOf, Start, children, linux_only, run
+from tests.direct.rig import SpecOf, Start, children, linux_only, run, signals
 from trioshell._exceptions import SpawnError
 from trioshell._records import Pty
 from trioshell.launchers._direct import DirectLauncher
@@ -55,7 +55,7 @@ async def test_signals_are_default_whatever_the_host_does(
     _, output = await run(start, command, pty=pty)
     lines = output.split(b"\n")
     assert lines[0].strip() == b"got"
-    assert [int(line.split()[1], 16) for line in lines[1:3]] == [0, 0]
+    assert [signals(line.split()[1]) for line in lines[1:3]] == [0, 0]
 
 
 async def test_broken_pipe_ends_a_writer(start: Start, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ What it can do and what not:
 *   If the host is killed outright, nobody ends its commands.
 *   C15 holds with two exceptions, both in a frozen program only (it has no Python to start):
     signals that the host ignores or blocks stay so in the command, and there are no terminals.
+    Signals 32 and 33, the C library's own, stay what they are everywhere.
 *   Usage is the leader's, with the children it waited for. On Linux ``max_rss`` is at least what
     the host itself used at the start: the kernel counts the moment between fork and exec.
 """
