@@ -31,7 +31,8 @@ FOUND: Final = re.compile(
     re.MULTILINE,
 )
 
-pytestmark = pytest.mark.slow
+# The time is for a machine that is busy with other things: each of them explores for long.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @attrs.frozen
