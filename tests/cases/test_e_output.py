@@ -155,7 +155,7 @@ async def test_the_tail_is_kept_and_everything_counted(case: Case) -> None:
         assert len(result.output) + result.truncated == 2_688_900
         assert (await shell.output(2_688_800, 100)).data.endswith(b"LAST\n")
         long = await case.start(
-            [sys.executable, "-c", "print('y' * 3000000); import sys; sys.exit('boom')"]
+            [sys.executable, "-uc", "print('y' * 3000000); import sys; sys.exit('boom')"]
         )
         result = await long.result()
         assert (result.info.returncode, result.info.size) == (1, 3_000_006)
