@@ -220,6 +220,8 @@ async def test_file_system_that_cannot_punch_keeps_the_head(
     assert ending.output_error is not None
     assert f"only the first {ending.size} bytes" in ending.output_error
     assert 10_000 < ending.size == len(output) < 10_000 + (1 << 20)
+    ending, output = await run(start, "head -c 60000 /dev/zero; exit 3", output_limit=10_000)
+    assert (ending.size, ending.output_error, output) == (60_000, None, bytes(60_000))
 
 
 FILE_SIZE = """

@@ -68,11 +68,14 @@ class Store:
 
     def _put(self, data: memoryview) -> int:
         if self._middle is not None:
-            data = data[: self._middle.room(self.size)]
+            data = data[: max(0, self._middle.room(self.size))]
+            if not data:
+                self.error = self._middle.lost(self.size)
+                return 0
         written = os.write(self._fd, data)
         self.size += written
         if self._middle is not None and self._middle.is_due(self.size):
-            self.error = self._middle.drop(self.size)
+            self._middle.drop(self.size)
         return written
 
     async def wait_beyond(self, size: int) -> None:
@@ -86,8 +89,8 @@ class Store:
         if self.final:
             return
         self.final = True
-        if self._middle is not None and self.error is None:
-            self.error = self._middle.drop(self.size)
+        if self._middle is not None:
+            self._middle.drop(self.size)
         if self._in_place():
             os.close(self._fd)
             trouble = self.capture.finish(self.size, None)

@@ -28,6 +28,7 @@ class Middle:
         # Whole blocks alone are given back, at both ends of the hole, and the last one is begun.
         self._most = limit + slack - 3 * self._block
         self._start = self._end = _round_up(limit // 2, self._block)
+        self._trouble: str | None = None
 
     def room(self, size: int) -> int:
         """Bytes that may be written to a file of this size before something has to be dropped."""
@@ -37,25 +38,27 @@ class Middle:
         """Whether it is time to drop something: there is not much room."""
         return self.room(size) < (self._most - self._limit) // 4
 
-    def drop(self, size: int) -> str | None:
-        """Drop what is too much in a file of this size.
-
-        Returns:
-            Why that is not possible, or None. Nothing more may be written then: the bound on the
-            disk is the promise that is kept.
-        """
+    def drop(self, size: int) -> None:
+        """Drop what is too much in a file of this size, if that is possible."""
         end = (size - self._limit + self._limit // 2) // self._block * self._block
         if size <= self._limit or end <= self._end:
-            return None
+            return
         try:
             punching.punch_hole(self._file, self._end, end - self._end)
         except OSError as error:
-            return (
-                f"the file system cannot drop the middle of a file ({error.strerror}), "
-                f"so only the first {size} bytes were kept"
-            )
-        self._end = end
-        return None
+            self._trouble = error.strerror
+        else:
+            self._end = end
+
+    def lost(self, size: int) -> str:
+        """What to say when there is no room: nothing could be dropped.
+
+        The bound on the disk is the promise that is kept, so nothing more may be written.
+        """
+        return (
+            f"the file system cannot drop the middle of a file ({self._trouble}), "
+            f"so only the first {size} bytes were kept"
+        )
 
 
 def reached(limit: int) -> str:

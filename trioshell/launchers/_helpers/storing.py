@@ -112,15 +112,22 @@ class LimitedStore(Store):
     def take(self, source: int, count: int) -> int:
         if not self._storing:
             return super().take(source, count)
-        moved = super().take(source, min(count, self._middle.room(self.size)))
+        room = self._middle.room(self.size)
+        if room <= 0:
+            return self._lose(source, count)
+        moved = super().take(source, min(count, room))
         if self._middle.is_due(self.size):
             self.trim()
         return moved
 
     def trim(self) -> None:
-        trouble = self._middle.drop(self.size)
-        if trouble is not None:
-            self.stop(trouble)
+        self._middle.drop(self.size)
+
+    def _lose(self, source: int, count: int) -> int:
+        moved = self._discard(source, count)
+        if moved:  # or this was the end, and nothing is lost
+            self.stop(self._middle.lost(self.size))
+        return moved
 
 
 def _words(error: OSError) -> str:
