@@ -103,7 +103,7 @@ class Entry:
             self.kill_grace = grace
         elif self.process is not None:
             self.kill_grace = min(self.kill_grace, grace)
-            self.process.kill(grace)
+            self.process.kill(self.kill_grace)
         self.scope.cancel()
 
     def set_timeout(self, seconds: float) -> None:
