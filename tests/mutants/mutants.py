@@ -377,4 +377,139 @@ MUTANTS: Final = [
             "    if entry.keeps and not entry.removal:\n        try:\n",
         ),
     ),
+    mutant(
+        "waiter-not-told-of-removal",
+        "who waits for a shell that is removed is told of its end alone",
+        (
+            "_registry.py",
+            "        entry.removed = verdict.removed\n",
+            "        entry.removed = False\n",
+        ),
+    ),
+    mutant(
+        "evicted-waiter-loses",
+        "wait on an evicted shell raises as if it had been removed",
+        (
+            "_shell.py",
+            '        removed = entry.deleted == "removed"\n',
+            "        removed = entry.deleted is not None\n",
+        ),
+    ),
+    mutant(
+        "removed-shell-has-output",
+        "the result of a shell that was removed while it ran has output",
+        (
+            "_shell.py",
+            "            if capture is not None and not entry.removed:\n",
+            "            if capture is not None:\n",
+        ),
+    ),
+    mutant(
+        "eviction-told-as-removal",
+        "deleted gives the wrong reason",
+        ("_registry.py", '.values())), "evicted")\n', '.values())), "removed")\n'),
+    ),
+    mutant(
+        "place-never-given-back",
+        "an end does not give back its place at the limiter",
+        ("_registry.py", "        entry.leave()\n", ""),
+    ),
+    mutant(
+        "place-given-back-at-the-start",
+        "more shells run than the limiter has places",
+        (
+            "_task.py",
+            "            entry.begin()\n",
+            "            entry.begin()\n"
+            "            entry.leave()\n"
+            "            entry.leave = lambda: None\n",
+        ),
+    ),
+    mutant(
+        "cancelled-start-keeps-its-place",
+        "a create that is cancelled never gives its place at the limiter back",
+        (
+            "_task.py",
+            "            registry.reject(entry)\n            entry.leave()\n",
+            "            registry.reject(entry)\n"
+            "            if not entry.scope.cancel_called:\n"
+            "                entry.leave()\n",
+        ),
+    ),
+    mutant(
+        "limit-ignored",
+        "a time limit that was given to create is without effect",
+        ("_task.py", "            entry.begin()\n", ""),
+    ),
+    mutant(
+        "limit-from-the-request",
+        "the time limit counts from the request, so that a slow start takes some of it",
+        (
+            "_entry.py",
+            "            self.scope.deadline = trio.current_time() + self.timeout\n",
+            "            self.scope.deadline = self.started_at + self.timeout\n",
+        ),
+    ),
+    mutant(
+        "new-limit-ignored",
+        "set_timeout is without effect",
+        (
+            "_entry.py",
+            "            self.scope.deadline = trio.current_time() + seconds\n",
+            "            pass\n",
+        ),
+    ),
+    mutant(
+        "limit-not-cleared",
+        "set_timeout(None) is without effect",
+        (
+            "_entry.py",
+            "        if not self.life.ended:\n            self.scope.deadline",
+            "        if not self.life.ended and seconds < math.inf:\n            self.scope.deadline",
+        ),
+    ),
+    mutant(
+        "grace-ignored",
+        "kill leaves the grace of the shell, whatever it was called with",
+        (
+            "_entry.py",
+            "            self.kill_grace = grace\n        elif",
+            "            self.kill_grace = self.grace\n        elif",
+        ),
+    ),
+    mutant(
+        "no-grace",
+        "whatever ends a shell sends SIGKILL at once",
+        (
+            "_task.py",
+            "Status.KILLED)\n    process.kill(entry.kill_grace)\n",
+            "Status.KILLED)\n    process.kill(0)\n",
+        ),
+    ),
+    mutant(
+        "sooner-kill-ignored",
+        "a kill with less grace does not hasten the one that is on its way",
+        ("_entry.py", "            self.process.kill(self.kill_grace)\n", ""),
+    ),
+    mutant(
+        "kill-spares-the-kept",
+        "kill of an ended shell leaves what background='keep' has kept",
+        (
+            "_shell.py",
+            "        self._entry.request_end(grace=seconds)\n",
+            "        if self._entry.life.ended:\n"
+            "            await trio.lowlevel.checkpoint()\n"
+            "            return self._entry.info\n"
+            "        self._entry.request_end(grace=seconds)\n",
+        ),
+    ),
+    mutant(
+        "wait-all-looks-once",
+        "wait_all waits for one shell and not for all",
+        (
+            "_shells.py",
+            "        while running := self._registry.running:\n",
+            "        if running := self._registry.running:\n",
+        ),
+    ),
 ]

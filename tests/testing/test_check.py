@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 
 from trioshell import (
     Created,
@@ -14,6 +15,7 @@ from trioshell import (
     Event,
     Exited,
     Page,
+    Result,
     ShellInfo,
     ShellNotFoundError,
     ShellRemovedError,
@@ -185,7 +187,7 @@ EXPLAINED: dict[str, tuple[list[Event], Call]] = {
     "wait given up": (KEPT, call("wait", 1, 2, None, outcome="cancelled")),
     "wait still going on": (KEPT, call("wait", 1, None, None, outcome="unfinished")),
     "wait in vain": (KEPT, call("wait", 1, 1, None, outcome="unfinished")),
-    "result": (LIFE, call("result", 1, 3, type("Result", (), {"info": END}))),
+    "result": (LIFE, call("result", 1, 3, Result(END, None))),
     "kill": (LIFE, call("kill", 1, 2, END)),
     "kill refused": (LIFE, call("kill", 3, 3, REMOVED)),
     "remove": (LIFE, call("remove", 1, 3, None)),
@@ -240,6 +242,11 @@ UNEXPLAINED: dict[str, tuple[str, list[Event], Call]] = {
         "waiter-agrees",
         LATE,
         call("wait", 1, 5, ShellRemovedError(LATE[2].info)),
+    ),
+    "wait that loses it to an eviction": (
+        "waiter-agrees",
+        log("a", "a!killed", "~a"),
+        call("wait", 3, 3, REMOVED),
     ),
     "wait that is forgotten": (
         "waiter-agrees",
@@ -309,6 +316,56 @@ def test_kill_that_never_completes_is_caught(op: str) -> None:
     check_events(LIFE, calls=[begun, attrs.evolve(quiet, began=3)])
 
 
+def test_time_limit_that_never_ends_a_shell_is_caught() -> None:
+    """C3: the limit that counts is the one that was set last."""
+    quiet = call("quiet", 1, 1, None, id=None)
+    begun = call("create", 0, 1, None, args={"command": "cmd", "timeout": 1.0})
+    assert caught(KEPT, calls=[begun, quiet]).rule == "limit-ends"
+    cleared = call("set_timeout", 1, 1, None, args={"seconds": None})
+    check_events(KEPT, calls=[begun, cleared, quiet])
+    again = call("set_timeout", 1, 1, None, args={"seconds": 2.0})
+    assert caught(KEPT, calls=[begun, cleared, again, quiet]).rule == "limit-ends"
+    check_events(KEPT, calls=[begun, attrs.evolve(quiet, began=2)])
+
+
+def test_place_that_is_not_given_back_is_caught() -> None:
+    """C9: a create waits for a place as long as there is none, and no longer."""
+    waiting = call("create", 0, 3, None, id=None, args={"command": "b"}, outcome="unfinished")
+    sent_away = attrs.evolve(waiting, outcome="raised", answer=trio.ClosedResourceError())
+    for create in (waiting, sent_away):
+        calls = [create, call("quiet", 2, 2, None, id=None)]
+        assert caught(KEPT, calls=calls, limit=1).rule == "places"
+        check_events(KEPT, calls=calls)
+        check_events(KEPT, calls=[calls[0], attrs.evolve(calls[1], began=1)], limit=1)
+
+
+def test_shell_without_a_place_is_caught() -> None:
+    assert caught(WHOLE, limit=1).rule == "places"
+    check_events(WHOLE, limit=2)
+    check_events(log("a", "a!exited", "b", "b!exited"), limit=1)
+
+
+@pytest.mark.parametrize(
+    ("op", "answer"), [("wait", END), ("result", Result(END, "output"))], ids=["wait", "result"]
+)
+def test_waiter_that_is_not_told_of_the_removal_is_caught(op: str, answer: object) -> None:
+    """C7: but if something else came first, that is what is told."""
+    waiting, removing = call(op, 1, 2, answer), call("remove", 1, 3, None)
+    leaving = call("leave", 3, 3, None, id=None)
+    assert caught(LIFE, calls=[waiting, removing, leaving]).rule == "waiter-agrees"
+    killing = call("kill", 1, 2, END)
+    check_events(LIFE, calls=[waiting, killing, removing, leaving])
+    check_events(LIFE, calls=[waiting, leaving, removing])
+    check_events(LIFE, calls=[waiting, removing])  # who knows when the scope was left
+
+
+def test_removal_that_nobody_asked_for_is_caught() -> None:
+    """C8: an ended shell stays as long as it may."""
+    leaving = call("leave", 3, 3, None, id=None)
+    assert caught(LIFE, calls=[leaving]).rule == "retention"
+    check_events(LIFE, calls=[call("remove", 1, 3, None), leaving])
+
+
 def test_create_that_is_never_answered_is_caught() -> None:
     """It may wait for a place as long as the scope lasts, and no longer."""
     waiting = call("create", 0, 3, None, id=None, args={"command": "b"}, outcome="unfinished")
@@ -331,7 +388,7 @@ def test_violation_tells_the_story() -> None:
 def test_every_rule_is_tested() -> None:
     """Here or in test_truth."""
     rules = {rule for rule, *_ in (*BAD.values(), *UNEXPLAINED.values())}
-    assert rules | set(LIES.values()) | {"kill-completes"} == set(RULES)
+    assert rules | set(LIES.values()) | {"kill-completes", "limit-ends", "places"} == set(RULES)
 
 
 @pytest.mark.parametrize("wrong", [{}, {"type": "shell.born"}, "created", None])

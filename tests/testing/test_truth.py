@@ -10,6 +10,7 @@ import pytest
 
 from trioshell import Exited, Status
 from trioshell.testing import (
+    Call,
     Do,
     EventLog,
     Life,
@@ -25,11 +26,12 @@ from trioshell.testing import (
 PROGRAM = Program(
     (
         (Life(Script.exits(3, after=1.0).prints(b"out"), (Do("wait"), Do("output"))),),
-        (Life(Script.forever().holds_output_open(), (Do("kill"),)),),
+        (Life(Script.forever().holds_output_open(), (Do("kill", 0.5),)),),
         (Life(Script.exits().holds_output_open(), (Do("wait"),), background="keep"),),
+        (Life(Script.forever(), (Do("wait"),), timeout=2.0),),
     )
 )
-EXITS, KILLED, KEEPS = range(3)
+EXITS, KILLED, KEEPS, LIMITED = range(4)
 
 
 def told(performance: Performance, number: int, **changes: Any) -> None:
@@ -64,12 +66,33 @@ def descendant_ends_late(performance: Performance) -> None:
     performance.launcher.processes[KILLED].members[1].ended_at = 100.0
 
 
+def grace_is(performance: Performance, seconds: float) -> None:
+    performance.launcher.processes[KILLED].kills[:] = [(0.0, seconds)]
+
+
 def killed_after_the_limit(performance: Performance) -> None:
     """As if the end had been begun by the time limit, and the kill had come during the grace."""
     for call in performance.calls:
         if call.op in ("kill", "leave"):
             assert call.at is not None
             call.at += 0.5
+
+
+def kill_spares_somebody(performance: Performance) -> None:
+    """As if it had been killed before it was quiet, when what it keeps was still there."""
+    (quiet,) = [call for call in performance.calls if call.op == "quiet"]
+    keeper = performance.launcher.processes[KEEPS]
+    (id,) = {event.id for event in performance.log if event.info.pid == keeper.pid}
+    killed = Call("kill", id, {}, "actor 3", quiet.began, quiet.began, "cancelled", at=quiet.at)
+    performance.calls.insert(performance.calls.index(quiet), killed)
+    descendant_lives(performance, KEEPS)
+
+
+def limit_is_longer(performance: Performance) -> None:
+    """As if somebody had moved the limit, and that had been without effect."""
+    (create,) = [call for call in performance.calls if call.args.get("timeout")]
+    moved = Call("set_timeout", create.id, {"seconds": None}, "actor 4", 4, 4, "returned", at=1.0)
+    performance.calls.insert(performance.calls.index(create) + 1, moved)
 
 
 CHANGES: dict[str, tuple[str, Callable[[Performance], None]]] = {
@@ -82,6 +105,10 @@ CHANGES: dict[str, tuple[str, Callable[[Performance], None]]] = {
         lambda p: told(p, KILLED, status=Status.EXITED),
     ),
     "killed, but the limit came first": ("status-truth", killed_after_the_limit),
+    "timed out, but no limit had passed": ("status-truth", limit_is_longer),
+    "killed, but not all of it": ("kill-completes", kill_spares_somebody),
+    "killed with more grace": ("kill-grace", lambda p: grace_is(p, 0.6)),
+    "killed with less grace": ("kill-grace", lambda p: grace_is(p, 0.4)),
     "another code": ("status-truth", lambda p: told(p, EXITS, returncode=0)),
     "no code and no reason": ("status-truth", lambda p: told(p, EXITS, returncode=None)),
     "size too small": ("output-complete", lambda p: told(p, EXITS, size=2)),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
+import trio
 
 from .._events import Event
 from .._exceptions import ShellNotFoundError, ShellRemovedError, SubscriptionLaggedError
@@ -20,8 +21,13 @@ from ._log import History, Life
 from ._rules import Violation, violation
 
 
-def check_calls(history: History, calls: Iterable[Call]) -> None:
+def check_calls(history: History, calls: Iterable[Call], limit: int | None) -> None:
     """Explain each call.
+
+    Args:
+        history: The log.
+        calls: In the order they were made.
+        limit: How many shells may run at once, if that is known.
 
     Raises:
         Violation: One of them cannot be explained.
@@ -30,9 +36,10 @@ def check_calls(history: History, calls: Iterable[Call]) -> None:
     for call in calls:
         explain = _EXPLAIN.get(call.op)
         if explain is not None and call.outcome in ("returned", "raised", "unfinished"):
-            explain(_Case(history, call, calls))
+            explain(_Case(history, call, calls, limit))
     _check_half_shells(history, calls)
     _check_removals(history, calls)
+    _check_reasons(history, calls)
 
 
 @attrs.frozen
@@ -41,7 +48,8 @@ class _Case:
 
     history: History
     call: Call
-    calls: tuple[Call, ...]
+    calls: tuple[Call, ...] = ()
+    limit: int | None = None
 
     @property
     def life(self) -> Life:
@@ -76,6 +84,24 @@ class _Case:
         """Somebody asked to forget the shell, and that was done before the call."""
         deleted = self.life.deleted
         return deleted is not None and deleted.reason == "removed" and deleted.seq <= self.began
+
+    @property
+    def removed_while_running(self) -> bool:
+        """A removal was the first cause of its end, which then is told to nobody (C7)."""
+        exited = self.life.exited
+        if exited is None or exited.info.status is not Status.KILLED or not self._leaving_is_known:
+            return False
+        first = next(filter(self._claims, self.calls), None)
+        return first is not None and first.op == "remove" and first.began < exited.seq
+
+    @property
+    def _leaving_is_known(self) -> bool:
+        # Leaving the scope is a kill of all its shells, and it may have come first.
+        return any(call.op == "leave" for call in self.calls)
+
+    def _claims(self, call: Call) -> bool:
+        ends = call.op in ("kill", "remove") and call.id == self.call.id
+        return call.op == "leave" or (ends and call.outcome != "raised")
 
     def happened(self, event: Event | None, by: int) -> bool:
         return event is not None and event.seq <= by
@@ -152,6 +178,9 @@ def _wait(case: _Case) -> None:
         _check_info(case, case.answer)
         gone = case.removed_before
         case.demand(not gone, "waiter-agrees", "a wait that began after its removal was answered")
+        case.demand(
+            not case.removed_while_running, "waiter-agrees", "a waiter was not told of the removal"
+        )
     elif isinstance(case.answer, ShellRemovedError):
         _check_info(case, case.answer.info)
         gone = case.happened(deleted, case.ended)
@@ -163,16 +192,19 @@ def _wait(case: _Case) -> None:
 def _may_be_told_removed(case: _Case) -> bool:
     """It was removed before, or while it ran: an end that came first is what is told (C7)."""
     exited, deleted = case.life.exited, case.life.deleted
+    if deleted is None or deleted.reason != "removed":
+        return False  # an eviction takes an end from nobody who has the handle (C8)
     if case.happened(deleted, case.began) or exited is None:
         return True
-    return (
-        exited.info.status is Status.KILLED and deleted is not None and deleted.reason == "removed"
-    )
+    return exited.info.status is Status.KILLED
 
 
 def _result(case: _Case) -> None:
     if case.returned:
         _check_info(case, case.answer.info)
+        has_output = case.answer.output is not None
+        gone = case.removed_while_running
+        case.demand(not (gone and has_output), "waiter-agrees", "a removed shell gave output")
     _check_woken(case, case.life.exited)
 
 
@@ -213,12 +245,39 @@ def _check_woken(case: _Case, event: Event | None) -> None:
 
 def _quiet(case: _Case) -> None:
     """Nothing could happen any more: whatever was begun by then had to be over."""
-    running = set(case.history.running_at(case.began))
-    for call in case.calls:
-        if call.op in ("kill", "remove") and call.began <= case.began and call.id in running:
-            facts = [f"the call:  {call}"]
+    running = case.history.running_at(case.began)
+    before = case.calls[: case.calls.index(case.call)]
+    for call in before:
+        if call.op in ("kill", "remove") and call.id in running:
             what = f"it runs on for ever, although it was to be ended by {call.actor}"
-            raise violation(case.history, "kill-completes", what, id=call.id, facts=facts)
+            raise _Case(case.history, call).broken("kill-completes", what)
+    for id in running:
+        limit = _time_limit(id, before)
+        if limit is not None:
+            what = "it runs on for ever, although this was its time limit"
+            raise _Case(case.history, limit).broken("limit-ends", what)
+    _check_places(case, before, len(running))
+
+
+def _time_limit(id: str, calls: Iterable[Call]) -> Call | None:
+    """The call that gave a shell the time limit that it has after all these calls."""
+    last = None
+    for call in calls:
+        if call.id == id and call.op in ("create", "set_timeout"):
+            seconds = call.args.get("timeout" if call.op == "create" else "seconds")
+            last = None if seconds is None else call
+    return last
+
+
+def _check_places(case: _Case, before: Iterable[Call], running: int) -> None:
+    """Nobody may wait for a place while there is one."""
+    if case.limit is None or running >= case.limit:
+        return
+    for call in before:
+        over = isinstance(call.answer, trio.ClosedResourceError)
+        if call.op == "create" and (over or call.outcome == "unfinished"):
+            what = f"it waited for ever, while {running} of {case.limit} places were taken"
+            raise _Case(case.history, call).broken("places", what)
 
 
 def _subscribe(case: _Case) -> None:
@@ -273,7 +332,7 @@ def _check_half_shells(history: History, calls: Iterable[Call]) -> None:
     for call in creates:
         if call.outcome == "returned":
             continue
-        case = _Case(history, call, ())
+        case = _Case(history, call)
         for life in history.lives.values():
             created = life.created
             if created is None or life.id in claimed:
@@ -288,9 +347,23 @@ def _check_removals(history: History, calls: Iterable[Call]) -> None:
     for call in calls:
         if call.op != "remove" or call.outcome == "raised":
             continue
-        case = _Case(history, call, ())
+        case = _Case(history, call)
         exited, deleted = case.life.exited, case.life.deleted
         if exited is None or exited.seq <= call.began:
             continue
         at_once = deleted is not None and deleted.seq == exited.seq + 1
         case.demand(at_once, "removed-not-retained", "it was kept after its end")
+
+
+def _check_reasons(history: History, calls: tuple[Call, ...]) -> None:
+    """Who was removed was removed by somebody."""
+    if not any(call.op == "leave" for call in calls):
+        return  # then there may be calls that nobody has noted
+    for life in history.lives.values():
+        deleted = life.deleted
+        if deleted is None or deleted.reason != "removed":
+            continue
+        asked = (call.op == "remove" and call.id == life.id for call in calls)
+        if not any(asked):
+            what = "deleted as removed, but nobody has removed it"
+            raise violation(history, "retention", what, event=deleted)

@@ -34,6 +34,7 @@ class Call:
         outcome: How it ended.
         answer: What it returned or raised.
         at: When it was called, on trio's clock, if that is known.
+        done: When it was answered, the same.
     """
 
     op: str
@@ -45,6 +46,7 @@ class Call:
     outcome: Outcome = "unfinished"
     answer: Any = None
     at: float | None = None
+    done: float | None = None
 
     def __str__(self) -> str:
         words = ", ".join(f"{name}={value!r}" for name, value in self.args.items())
@@ -174,6 +176,7 @@ class Recorder:
     def _end(self, call: Call, outcome: Outcome, answer: Any) -> None:
         if call.ended is None:  # else: cancelled after it was given up
             call.ended = self.seq
+            call.done = trio.current_time()
             call.outcome = outcome
             call.answer = answer
 

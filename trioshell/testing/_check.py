@@ -23,6 +23,7 @@ def check_events(
     complete: bool = True,
     launcher: FakeLauncher | None = None,
     retain: int | None = None,
+    limit: int | None = None,
     calls: Iterable[Call] = (),
 ) -> None:
     """Check a log against the contract. A pure function, also for logs of production.
@@ -33,6 +34,7 @@ def check_events(
         complete: It goes to the end of the scope.
         launcher: Compare it with what truly happened to the fake processes, too.
         retain: How many ended shells the scope retains, if that is known.
+        limit: How many shells may run at once, if that is known.
         calls: Answers to be explained by the log, from `play` or a `Recorder`.
 
     Raises:
@@ -40,25 +42,16 @@ def check_events(
     """
     __tracebackhide__ = True
     log = events if isinstance(events, EventLog) else _collect(events)
+    calls = tuple(calls)
     try:
-        _check(History.of(log), launcher, retain, tuple(calls), complete=complete)
+        history = History.of(log)
+        for broken in _violations(history, complete=complete, retain=retain, limit=limit):
+            raise broken
+        if launcher is not None:
+            check_truth(history, launcher, calls, complete=complete)
+        check_calls(history, calls, limit)
     except Violation as broken:
         raise broken.with_traceback(None) from None  # where it was found says nothing
-
-
-def _check(
-    history: History,
-    launcher: FakeLauncher | None,
-    retain: int | None,
-    calls: tuple[Call, ...],
-    *,
-    complete: bool,
-) -> None:
-    for broken in _violations(history, complete=complete, retain=retain):
-        raise broken
-    if launcher is not None:
-        check_truth(history, launcher, calls, complete=complete)
-    check_calls(history, calls)
 
 
 def _collect(events: Iterable[Event | Mapping[str, Any]]) -> EventLog:
@@ -68,12 +61,15 @@ def _collect(events: Iterable[Event | Mapping[str, Any]]) -> EventLog:
     return log
 
 
-def _violations(history: History, *, complete: bool, retain: int | None) -> Iterator[Violation]:
+def _violations(
+    history: History, *, complete: bool, retain: int | None, limit: int | None
+) -> Iterator[Violation]:
     yield from _numbering(history)
     for life in history.lives.values():
         yield from _grammar(history, life)
         yield from _infos(history, life)
-    yield from _places(history, retain)
+    yield from _retained(history, retain)
+    yield from _crowded(history, limit)
     if complete:
         yield from _endings(history)
 
@@ -152,7 +148,19 @@ def _identity(info: Any) -> tuple[object, ...]:
     )
 
 
-def _places(history: History, retain: int | None) -> Iterator[Violation]:
+def _crowded(history: History, limit: int | None) -> Iterator[Violation]:
+    """Who runs while there is no place for it."""
+    if limit is None or history.first_seq != 1:
+        return
+    running = 0
+    for event in history.events:
+        running += isinstance(event, Created) - isinstance(event, Exited)
+        if isinstance(event, Created) and running > limit:
+            what = f"{running} shells run at once, where {limit} may"
+            yield violation(history, "places", what, event=event)
+
+
+def _retained(history: History, retain: int | None) -> Iterator[Violation]:
     """Who has a place among the retained ones, event by event."""
     if retain is None or history.first_seq != 1:
         return

@@ -157,16 +157,21 @@ _STORIES: Final = (
     (_KILLS, _REMOVES),
     (_KILLS, _WAITS),
     (_LIMITS, _WAITS, _LOOKS),
+    (_LIMITS, _WAITS),
+    (_SLEEPS, _LIMITS, _WAITS),
     (_WAITS, _LOOKS, _ENDS),
     (_MEETS, _LOOKS, _ENDS, _WAITS),
+    (_RARELY, _WAITS),
     (_ANYTHING, _ANYTHING, _ANYTHING),
 )
-# What is kept goes with the shell.
+# What is kept goes with the shell, or with a kill of it.
 _STORIES_OF_KEPT: Final = (
     (_WAITS, _REMOVES),
     (_MEETS, _REMOVES),
+    (_WAITS, _KILLS),
     (_MEETS, _ENDS),
     (_MEETS, _REMOVES),
+    (_WAITS, _ENDS),
     (_ANYTHING, _ANYTHING, _REMOVES),
 )
 _STORY: Final = 1 + max(map(len, _STORIES))
@@ -210,7 +215,7 @@ _CREATIONS: Final[tuple[_Options, ...]] = (
 _LIMITED: Final[tuple[_Options, ...]] = tuple(
     limit | options for options in _CREATIONS for limit in ({"timeout": 2.0}, {"timeout": 1.0}, {})
 )
-_BACKGROUNDS: Final[tuple[Background, ...]] = ("kill", "keep", "wait", "keep")
+_BACKGROUNDS: Final[tuple[Background, ...]] = ("kill", "keep", "wait", "keep", "keep")
 _RIVALS: Final = (0, 1, 1, 2)
 _FAILS: Final = (*[False] * 11, True)
 _MOST_RIVALS: Final = max(_RIVALS)

@@ -66,7 +66,13 @@ class Performance:
         Raises:
             Violation: A promise is broken.
         """
-        check_events(self.log, launcher=self.launcher, retain=self.program.retain, calls=self.calls)
+        check_events(
+            self.log,
+            launcher=self.launcher,
+            retain=self.program.retain,
+            limit=self.program.limit,
+            calls=self.calls,
+        )
 
 
 async def perform(

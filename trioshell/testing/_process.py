@@ -41,6 +41,7 @@ class FakeProcess(Process):
         emitted: All that the tree has written.
         owed: The part of it that the capture has to hold at the end (C4).
         sizes: Of its terminal, the newest last.
+        kills: When it was to be ended, and with how much grace, the newest last.
     """
 
     spec: Spec
@@ -51,6 +52,7 @@ class FakeProcess(Process):
     emitted: bytearray = attrs.field(factory=bytearray, init=False)
     owed: bytearray = attrs.field(factory=bytearray, init=False)
     sizes: list[Pty] = attrs.field(factory=list, init=False)
+    kills: list[tuple[float, float]] = attrs.field(factory=list, init=False)
     _tree: Tree = attrs.field(init=False)
     _capture: MemoryCapture = attrs.field(init=False)
     _agenda: Agenda = attrs.field(factory=Agenda, init=False)
@@ -197,8 +199,10 @@ class FakeProcess(Process):
         return self._ending
 
     def kill(self, grace: float) -> None:
+        now = trio.current_time()
+        self.kills.append((now, grace))
         if self.living:
-            self._send(partial(self._ask, trio.current_time() + grace, "kill"))
+            self._send(partial(self._ask, now + grace, "kill"))
 
     def send_signal(self, number: int) -> None:
         if self.alive:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from .._events import Deleted, Exited
 from .._records import Status
@@ -28,15 +30,19 @@ def check_truth(
             for rule, what in _lies(event, process, time):
                 raise violation(history, rule, what, event=event, facts=facts(process))
     calls = tuple(calls)
-    for broken in _wrong_causes(history, processes, calls):
-        raise broken
-    for broken in _kept_outputs(history, processes):
-        raise broken
-    for broken in _wrong_pages(history, processes, calls):
-        raise broken
+    checks = [
+        _wrong_causes(history, processes, calls),
+        _wrong_limits(history, processes, calls),
+        _long_graces(history, processes, calls),
+        _short_graces(history, processes, calls),
+        _outlived_kills(history, processes, calls),
+        _kept_outputs(history, processes),
+        _wrong_pages(history, processes, calls),
+    ]
     if complete:
-        for broken in _leaks(history, launcher):
-            raise broken
+        checks.append(_leaks(history, launcher))
+    for broken in chain.from_iterable(checks):
+        raise broken
 
 
 def _lies(event: Exited, process: FakeProcess, time: float | None) -> Iterator[tuple[str, str]]:
@@ -95,6 +101,110 @@ def _kills(call: Call, id: str, by: float) -> bool:
     """Whether a call was a kill of this shell, made by then."""
     ends = call.op == "leave" or (call.op in ("kill", "remove") and call.id == id)
     return ends and call.at is not None and call.at <= by
+
+
+def _wrong_limits(
+    history: History, processes: Mapping[int, FakeProcess], calls: Sequence[Call]
+) -> Iterator[Violation]:
+    """Who is said to have timed out had a time limit that had passed."""
+    begun = dict(zip((event.seq for event in history.events), history.times, strict=True))
+    for life in history.lives.values():
+        exited = life.exited
+        if exited is None or life.created is None or exited.info.status is not Status.TIMEOUT:
+            continue
+        process, start = processes[exited.info.pid], begun[life.created.seq]
+        limits = list(_limits(life.id, calls, start))
+        if not limits or not process.kills:
+            continue  # it is not known
+        asked, _ = process.kills[0]
+        until = [*(at for at, _ in limits[1:]), math.inf]
+        ends = zip(limits, until, strict=True)
+        if not any(deadline <= min(end, asked) for (_, deadline), end in ends):
+            what = f"exited(timeout), but its end was begun at {asked:g}, and no limit had passed"
+            yield violation(history, "status-truth", what, event=exited, facts=facts(process))
+
+
+def _limits(id: str, calls: Iterable[Call], start: float | None) -> Iterator[tuple[float, float]]:
+    """When each time limit of a shell was set, and when it passes."""
+    for call in calls:
+        if call.id == id and call.op in ("create", "set_timeout") and call.at is not None:
+            seconds = call.args.get("timeout" if call.op == "create" else "seconds")
+            at = start if call.op == "create" else call.at
+            if at is None:
+                return
+            yield at, at + (math.inf if seconds is None else seconds)
+
+
+def _long_graces(
+    history: History, processes: Mapping[int, FakeProcess], calls: Iterable[Call]
+) -> Iterator[Violation]:
+    """A kill that came before the end was passed on with its grace, or a shorter one was."""
+    for call in calls:
+        life = history.lives.get(call.id or "")
+        if call.op not in ("kill", "remove") or life is None or life.exited is None:
+            continue
+        late = call.began >= life.exited.seq or call.outcome == "raised"
+        if late or life.exited.info.status is Status.EXITED:
+            continue
+        process = processes[life.exited.info.pid]
+        given = call.args.get("grace")
+        most = process.spec.grace if given is None else given
+        passed_on = [grace for _, grace in process.kills]
+        if min(passed_on, default=math.inf) > most:
+            told = [f"the call:  {call}", *facts(process)]
+            what = f"a kill with a grace of {most:g} was passed on with {passed_on}"
+            yield violation(history, "kill-grace", what, id=call.id, facts=told)
+
+
+def _short_graces(
+    history: History, processes: Mapping[int, FakeProcess], calls: Sequence[Call]
+) -> Iterator[Violation]:
+    """Nobody was given less grace than somebody asked for."""
+    if not any(call.op == "leave" for call in calls):
+        return  # then there may be calls that nobody has noted
+    for life in history.lives.values():
+        process = processes.get(life.events[0].info.pid)
+        if process is None:
+            continue
+        given = [call.args.get("grace") for call in calls if _is_kill(call, life.id)]
+        least = min([process.spec.grace, *(grace for grace in given if grace is not None)])
+        passed_on = [grace for _, grace in process.kills]
+        if min(passed_on, default=math.inf) < least:
+            what = f"ended with a grace of {min(passed_on):g}, where nobody asked for so little"
+            yield violation(history, "kill-grace", what, id=life.id, facts=facts(process))
+
+
+def _is_kill(call: Call, id: str) -> bool:
+    return call.op == "kill" and call.id == id
+
+
+def _outlived_kills(
+    history: History, processes: Mapping[int, FakeProcess], calls: Sequence[Call]
+) -> Iterator[Violation]:
+    """Nobody lives on who was to be ended, also not if the shell had ended before (C10)."""
+    for number, call in enumerate(calls):
+        life = history.lives.get(call.id or "")
+        if call.op not in ("kill", "remove") or call.outcome == "raised" or life is None:
+            continue
+        process, over = processes[life.events[0].info.pid], _over_at(call, calls[number:])
+        if over is not None and any(_is_spared(member, over) for member in process.members):
+            told = [f"the call:  {call}", *facts(process)]
+            what = "not all of its tree was ended"
+            yield violation(history, "kill-completes", what, id=call.id, facts=told)
+
+
+def _over_at(kill: Call, later: Iterable[Call]) -> float | None:
+    """When a kill was over at the latest, if that is known."""
+    if kill.outcome == "returned":
+        return kill.done
+    # Its caller gave up. But when nothing could happen any more, it was over.
+    return next((call.at for call in later if call.op == "quiet"), None)
+
+
+def _is_spared(member: Member, at: float) -> bool:
+    """Whether it lives and nobody has tried to kill it."""
+    alive = member.ended_at is None or member.ended_at > at
+    return alive and not any(sent.signal == "KILL" and sent.at <= at for sent in member.signals)
 
 
 def _kept_outputs(history: History, processes: Mapping[int, FakeProcess]) -> Iterator[Violation]:
