@@ -215,4 +215,56 @@ SCENARIOS: Final[dict[str, tuple[Program, set[str]]]] = {
         Program(((Life(_STUBBORN, (_SLEEP, Do("remove"))),),), leave="raise", leave_after=1.0),
         {"killed"},
     ),
+    "limit set while it runs": (
+        Program(((Life(Script.forever(), (Do("set_timeout", 1.0), Do("wait"))),),)),
+        {"timeout"},
+    ),
+    "limit cleared before it": (
+        Program(
+            ((Life(Script.exits(after=2.0), (Do("set_timeout"), Do("wait")), timeout=1.0),),),
+        ),
+        {"exited", "timeout"},
+    ),
+    "kill in the grace of a kill": (
+        Program(((Life(_STUBBORN, (Do("kill", 2.0),), rivals=((_SLEEP, Do("kill", 0.0)),)),),)),
+        {"killed"},
+    ),
+    "kill of what an ended shell keeps": (
+        Program(
+            (
+                (
+                    Life(
+                        Script.exits().leaves(Script.forever()),
+                        (Do("wait"), Do("kill")),
+                        background="keep",
+                    ),
+                ),
+            )
+        ),
+        {"exited"},
+    ),
+    "waiters against remove": (
+        Program(
+            (
+                (
+                    Life(
+                        Script.forever().prints(b"a"),
+                        (Do("result"),),
+                        rivals=((_SLEEP, Do("remove")), (Do("wait"),)),
+                    ),
+                ),
+            )
+        ),
+        {"killed"},
+    ),
+    "caller gives up a start that another one waits for": (
+        Program(
+            (
+                (Life(Script.exits().spawn_takes(1.0), (), within=0.5),),
+                (Life(Script.exits(), (Do("wait"),)),),
+            ),
+            limit=1,
+        ),
+        {"exited"},
+    ),
 }
