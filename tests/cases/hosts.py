@@ -31,6 +31,9 @@ import trioshell
 from trioshell import Pty, Status
 from tests.cases.support import Case, left, make_launcher, read_all, until, until_output
 
+# Of a thread that was made while a test had them blocked.
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
 _, launcher, path, tag = sys.argv
 case = Case(partial(make_launcher, launcher), Path(path), tag)
 

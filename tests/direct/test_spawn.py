@@ -58,6 +58,21 @@ async def test_signals_are_default_whatever_the_host_does(
     assert [signals(line.split()[1]) for line in lines[1:3]] == [0, 0]
 
 
+@linux_only
+async def test_signals_are_default_in_whatever_thread_it_starts(start: Start) -> None:
+    """C15: trio keeps its worker threads, one that was made while signals were blocked as well."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        await trio.to_thread.run_sync(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        _, output = await run(start, ("/bin/grep", "SigBlk", "/proc/self/status"))  # no shell's own
+        assert signals(output.split()[1]) == 0
+    finally:
+        await trio.to_thread.run_sync(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+
+
 async def test_broken_pipe_ends_a_writer(start: Start, tmp_path: Path) -> None:
     """C15: Python ignores SIGPIPE, its commands do not."""
     ending, _ = await run(start, "mkfifo fifo; head -n 1 <fifo & exec yes >fifo", cwd=str(tmp_path))

@@ -19,6 +19,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import trio
@@ -142,7 +143,25 @@ def _path(spec: Spec) -> bytes:
 
 
 def _signals_are_inherited() -> bool:
-    if signal.pthread_sigmask(signal.SIG_BLOCK, ()):
+    if signal.pthread_sigmask(signal.SIG_BLOCK, ()) or _is_a_worker_deaf():
         return True
     candidates = signal.valid_signals() - _RESET_BY_POPEN
     return any(signal.getsignal(number) is signal.SIG_IGN for number in candidates)
+
+
+def _is_a_worker_deaf() -> bool:
+    """Whether a thread of Python's blocks signals, as far as the system tells.
+
+    The process is started in a worker thread. Trio keeps these for a while, and one that was made
+    while signals were blocked goes on to block them.
+    """
+    others = set(threading.enumerate()) - {threading.current_thread()}
+    return any(_blocks_signals(thread.native_id) for thread in others)
+
+
+def _blocks_signals(thread: int | None) -> bool:
+    try:
+        with open(f"/proc/self/task/{thread}/status", "rb") as status:
+            return int(status.read().partition(b"\nSigBlk:")[2].split()[0], 16) != 0
+    except (OSError, IndexError):
+        return False  # it has ended, or there is no /proc
