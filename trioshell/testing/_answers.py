@@ -16,7 +16,7 @@ import trio
 from .._events import Event
 from .._exceptions import ShellNotFoundError, ShellRemovedError, SubscriptionLaggedError
 from .._records import Status
-from ._calls import Call
+from ._calls import Call, are_all
 from ._log import History, Life
 from ._rules import Violation, violation
 
@@ -89,15 +89,10 @@ class _Case:
     def removed_while_running(self) -> bool:
         """A removal was the first cause of its end, which then is told to nobody (C7)."""
         exited = self.life.exited
-        if exited is None or exited.info.status is not Status.KILLED or not self._leaving_is_known:
+        if exited is None or exited.info.status is not Status.KILLED or not are_all(self.calls):
             return False
         first = next(filter(self._claims, self.calls), None)
         return first is not None and first.op == "remove" and first.began < exited.seq
-
-    @property
-    def _leaving_is_known(self) -> bool:
-        # Leaving the scope is a kill of all its shells, and it may have come first.
-        return any(call.op == "leave" for call in self.calls)
 
     def _claims(self, call: Call) -> bool:
         ends = call.op in ("kill", "remove") and call.id == self.call.id
@@ -357,8 +352,8 @@ def _check_removals(history: History, calls: Iterable[Call]) -> None:
 
 def _check_reasons(history: History, calls: tuple[Call, ...]) -> None:
     """Who was removed was removed by somebody."""
-    if not any(call.op == "leave" for call in calls):
-        return  # then there may be calls that nobody has noted
+    if not are_all(calls):
+        return
     for life in history.lives.values():
         deleted = life.deleted
         if deleted is None or deleted.reason != "removed":

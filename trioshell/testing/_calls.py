@@ -181,6 +181,14 @@ class Recorder:
             call.answer = answer
 
 
+def are_all(calls: Iterable[Call]) -> bool:
+    """Whether all calls in a scope were noted: then that it was left was noted, too.
+
+    Leaving is a kill of everything, so without it nobody knows what was the first cause of an end.
+    """
+    return any(call.op == "leave" for call in calls)
+
+
 def give_up(calls: Iterable[Call], seq: int) -> None:
     """Nothing will happen any more: who has no answer now will never get one.
 

@@ -8,7 +8,7 @@ from itertools import chain
 
 from .._events import Deleted, Exited
 from .._records import Status
-from ._calls import Call
+from ._calls import Call, are_all
 from ._fake import FakeLauncher
 from ._log import History
 from ._member import Member
@@ -85,8 +85,8 @@ def _wrong_causes(
     history: History, processes: Mapping[int, FakeProcess], calls: Sequence[Call]
 ) -> Iterator[Violation]:
     """Who is said to have been killed was not being ended by something else before."""
-    if not any(call.op == "leave" for call in calls):
-        return  # then it is not known when the scope ended, which is a kill, too
+    if not are_all(calls):
+        return
     for event in history.events:
         if not isinstance(event, Exited) or event.info.status is not Status.KILLED:
             continue
@@ -107,6 +107,8 @@ def _wrong_limits(
     history: History, processes: Mapping[int, FakeProcess], calls: Sequence[Call]
 ) -> Iterator[Violation]:
     """Who is said to have timed out had a time limit that had passed."""
+    if not are_all(calls):
+        return
     begun = dict(zip((event.seq for event in history.events), history.times, strict=True))
     for life in history.lives.values():
         exited = life.exited
@@ -115,7 +117,7 @@ def _wrong_limits(
         process, start = processes[exited.info.pid], begun[life.created.seq]
         limits = list(_limits(life.id, calls, start))
         if not limits or not process.kills:
-            continue  # it is not known
+            continue  # nobody knows who created it; or its helper died
         asked, _ = process.kills[0]
         until = [*(at for at, _ in limits[1:]), math.inf]
         ends = zip(limits, until, strict=True)
@@ -160,8 +162,8 @@ def _short_graces(
     history: History, processes: Mapping[int, FakeProcess], calls: Sequence[Call]
 ) -> Iterator[Violation]:
     """Nobody was given less grace than somebody asked for."""
-    if not any(call.op == "leave" for call in calls):
-        return  # then there may be calls that nobody has noted
+    if not are_all(calls):
+        return
     for life in history.lives.values():
         process = processes.get(life.events[0].info.pid)
         if process is None:
