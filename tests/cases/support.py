@@ -126,7 +126,10 @@ def rounds(ci: int, full: int) -> pytest.MarkDecorator:
 
 
 def left(tag: str) -> list[int]:
-    """Live processes (no zombies) with ``CASE=tag`` in their environment."""
+    """Live processes (no zombies) with ``CASE=tag`` in their environment.
+
+    For a moment within its exec a process has none, so wait until one is here that has just come.
+    """
     return [pid for pid in _pids() if _carries(pid, tag) and is_alive(pid)]
 
 

@@ -129,7 +129,7 @@ async def test_a_terminal_is_hung_up_when_its_shell_ends(case: Case, background:
         await until(lambda: case.left() == [])
         deaf = await case.start("trap '' HUP; sleep 60 & exit 0", pty=Pty())
         assert (await deaf.wait()).status is Status.EXITED
-        assert len(case.left()) == (background == "keep")
+        await until(lambda: len(case.left()) == (background == "keep"))
         await deaf.remove()
         assert case.left() == []
 
@@ -146,7 +146,7 @@ async def test_no_job_outlives_the_records_of_its_shell(case: Case, job: str) ->
         shells = [await case.start(f"{job} & {job} & exit 0") for _ in range(10)]
         for shell in shells:
             await shell.wait()
-        assert len(case.left()) == 20
+        await until(lambda: len(case.left()) == 20)
         for shell in shells[:5]:
             await shell.remove()
         assert len(case.left()) == 10
@@ -161,12 +161,12 @@ async def test_neighbour_an_eviction_leaves_what_the_shell_kept(case: Case) -> N
     async with case.open(background="keep", retain=1) as shells:
         first = await case.start("sleep 300 & exit 0")
         await first.wait()
-        assert len(case.left()) == 1
+        await until(lambda: len(case.left()) == 1)
         second = await case.start("exit 0")
         await second.wait()
         assert case.of(first) == [Created, Exited, Deleted]
         assert first.id not in shells
-        assert len(case.left()) == 1
+        await until(lambda: len(case.left()) == 1)
         await first.kill()  # the handle still reaches it
         assert case.left() == []
 

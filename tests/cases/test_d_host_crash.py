@@ -218,7 +218,7 @@ async def test_a_live_host_keeps_its_directory(case: Case, state: Path, variant:
     await until(lambda: code.exists() and code.read_text())
     assert code.read_text() == "5"
     assert not (case.path / "signalled").exists()
-    assert len(case.left()) == 1
+    await until(lambda: len(case.left()) == 1)
     owner.crash()
     async with reopened(state, launcher=launcher) as (shells, _):
         assert case.left() == []

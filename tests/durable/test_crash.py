@@ -201,9 +201,9 @@ async def test_crash_ends_what_was_kept(
     """The shell's end was said long ago, and its record may be gone; its job is not (C11)."""
     program = KEEPER.format(retain=retain)
     host = Host.start(program, directory, launcher=launcher, tag=tag)
-    assert len(left(tag)) == 1
+    wait_until(lambda: len(left(tag)) == 1)
     host.crash_totally()
-    assert len(left(tag)) == 1
+    wait_until(lambda: len(left(tag)) == 1)
     async with reopened(directory, launcher=launcher) as (shells, events):
         await until_none_left(tag, 0)
         assert events == []
