@@ -24,6 +24,7 @@ from typing import Any
 
 import trio
 
+from .._helpers import procfs
 from .._python import python
 from .._seam import Spec
 from .wiring import Wiring
@@ -156,12 +157,5 @@ def _is_a_worker_deaf() -> bool:
     while signals were blocked goes on to block them.
     """
     others = set(threading.enumerate()) - {threading.current_thread()}
-    return any(_blocks_signals(thread.native_id) for thread in others)
-
-
-def _blocks_signals(thread: int | None) -> bool:
-    try:
-        with open(f"/proc/self/task/{thread}/status", "rb") as status:
-            return int(status.read().partition(b"\nSigBlk:")[2].split()[0], 16) != 0
-    except (OSError, IndexError):
-        return False  # it has ended, or there is no /proc
+    numbers = (thread.native_id for thread in others)
+    return any(number is not None and procfs.blocks_signals(number) for number in numbers)

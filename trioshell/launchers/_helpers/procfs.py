@@ -67,12 +67,18 @@ def dies_of(pid: int, number: int) -> bool:
 
     A zombie keeps what it had at its end. False if nothing is known.
     """
-    masks = [
-        int(line.split()[1], 16)
-        for line in _read(f"/proc/{pid}/status").splitlines()
-        if line.startswith((b"SigBlk:", b"SigIgn:", b"SigCgt:"))
-    ]
+    masks = _masks(pid, b"SigBlk:", b"SigIgn:", b"SigCgt:")
     return bool(masks) and not any(mask >> (number - 1) & 1 for mask in masks)
+
+
+def blocks_signals(thread: int) -> bool:
+    """Whether a thread blocks any signal. False if nothing is known."""
+    return any(_masks(thread, b"SigBlk:"))
+
+
+def _masks(pid: int, *names: bytes) -> list[int]:
+    lines = _read(f"/proc/{pid}/status").splitlines()
+    return [int(line.split()[1], 16) for line in lines if line.startswith(names)]
 
 
 def environment(pid: int) -> bytes:
