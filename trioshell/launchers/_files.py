@@ -37,6 +37,10 @@ class FileCapture(Capture):
     _holders: int = 0
     _removed: bool = False
 
+    def __attrs_post_init__(self) -> None:
+        # A system that cannot tell where holes are cannot make any either.
+        self._sparse = self._sparse and hasattr(os, "SEEK_HOLE")
+
     @classmethod
     def create(cls, path: str, *, sparse: bool) -> tuple[Self, int]:
         """Make an empty capture file, readable by its owner only.
@@ -56,8 +60,6 @@ class FileCapture(Capture):
         except OSError as error:
             raise unmade(error.errno or 0, path) from error
         status = os.fstat(fd)
-        # A system that cannot tell where holes are cannot make any either.
-        sparse = sparse and hasattr(os, "SEEK_HOLE")
         return cls(path, (status.st_dev, status.st_ino), sparse), fd
 
     @classmethod
