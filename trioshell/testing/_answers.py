@@ -7,6 +7,7 @@ there is no order to be searched for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ import trio
 from .._events import Event
 from .._exceptions import ShellNotFoundError, ShellRemovedError, SubscriptionLaggedError
 from .._records import Status
-from ._calls import Call, are_all
+from ._calls import Call, are_all, time_limits
 from ._log import History, Life
 from ._rules import Violation, violation
 
@@ -112,8 +113,7 @@ class _Case:
 
 def _create(case: _Case) -> None:
     if not case.returned:
-        left = any(call.op == "leave" for call in case.calls)
-        lost = left and case.call.outcome == "unfinished"
+        lost = are_all(case.calls) and case.call.outcome == "unfinished"
         case.demand(not lost, "call-explained", "create was never answered, though the scope ended")
         return
     created = case.life.created
@@ -257,10 +257,8 @@ def _quiet(case: _Case) -> None:
 def _time_limit(id: str, calls: Iterable[Call]) -> Call | None:
     """The call that gave a shell the time limit that it has after all these calls."""
     last = None
-    for call in calls:
-        if call.id == id and call.op in ("create", "set_timeout"):
-            seconds = call.args.get("timeout" if call.op == "create" else "seconds")
-            last = None if seconds is None else call
+    for call, seconds in time_limits(id, calls):
+        last = call if seconds < math.inf else None
     return last
 
 

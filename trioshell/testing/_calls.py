@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import math
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Literal, TypeVar, final
 
 import attrs
@@ -187,6 +188,14 @@ def are_all(calls: Iterable[Call]) -> bool:
     Leaving is a kill of everything, so without it nobody knows what was the first cause of an end.
     """
     return any(call.op == "leave" for call in calls)
+
+
+def time_limits(id: str, calls: Iterable[Call]) -> Iterator[tuple[Call, float]]:
+    """The calls that set a time limit of a shell, each with its seconds; infinity: no limit."""
+    for call in calls:
+        if call.id == id and call.op in ("create", "set_timeout"):
+            seconds = call.args.get("timeout" if call.op == "create" else "seconds")
+            yield call, math.inf if seconds is None else seconds
 
 
 def give_up(calls: Iterable[Call], seq: int) -> None:

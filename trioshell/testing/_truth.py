@@ -8,7 +8,7 @@ from itertools import chain
 
 from .._events import Deleted, Exited
 from .._records import Status
-from ._calls import Call, are_all
+from ._calls import Call, are_all, time_limits
 from ._fake import FakeLauncher
 from ._log import History
 from ._member import Member
@@ -128,13 +128,11 @@ def _wrong_limits(
 
 def _limits(id: str, calls: Iterable[Call], start: float | None) -> Iterator[tuple[float, float]]:
     """When each time limit of a shell was set, and when it passes."""
-    for call in calls:
-        if call.id == id and call.op in ("create", "set_timeout") and call.at is not None:
-            seconds = call.args.get("timeout" if call.op == "create" else "seconds")
-            at = start if call.op == "create" else call.at
-            if at is None:
-                return
-            yield at, at + (math.inf if seconds is None else seconds)
+    for call, seconds in time_limits(id, calls):
+        at = start if call.op == "create" else call.at
+        if at is None:
+            return
+        yield at, at + seconds
 
 
 def _long_graces(
