@@ -282,9 +282,22 @@ def executed(lines: Sequence[str]) -> list[str]:
     """The programs of the calls of execve that succeeded."""
     return [
         json.loads(found[1])
-        for line in lines
+        for line in whole(lines)
         if (found := re.search(r'execve\(("[^"]*")', line)) and "= -1" not in line
     ]
+
+
+def whole(lines: Sequence[str]) -> Iterator[str]:
+    """Each call in one line: another process may come between a call and what it returns."""
+    begun: dict[str, str] = {}
+    for line in lines:
+        process = line.partition(" ")[0]
+        call, unfinished, _ = line.partition("<unfinished ...>")
+        _, resumed, rest = line.partition(" resumed>")
+        if unfinished:
+            begun[process] = call
+        else:
+            yield begun.pop(process, "") + rest if resumed else line
 
 
 def same_files(*programs: str) -> set[str]:
